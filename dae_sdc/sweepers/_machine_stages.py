@@ -644,7 +644,7 @@ class MachineStages(StageEquations):
         x[:] = (self._operators.mass if product else self._operators.solve)(np.array(x))
         return 1
 
-    def _noise_at_end(self, certain: int, _: int) -> int:
+    def _noise_at_end(self, certain: int, by_sizes: int) -> int:
         """Write the error by rounding of F at the last stage; 0 where differences may be improved instead."""
         memory, last = self._memory, 8 * (self.m - 1) * self.n
         if certain and may_improve_differences(self.problem):
@@ -652,7 +652,8 @@ class MachineStages(StageEquations):
         noise = None
         with self._counted(self.problem, self.counts):
             u, du = (numbers_at(place + last, self.n).copy() for place in (memory.u, memory.du))
-            noise = rounding_noise(self.problem, u, du, memory.time, memory.step, self.multipliers)
+            at_end = u, du, memory.time, memory.step
+            noise = rounding_noise(self.problem, *at_end, self.multipliers, bool(by_sizes))
         if noise is not None:
             self._arrays["work"][0] = noise
         return int(noise is not None)

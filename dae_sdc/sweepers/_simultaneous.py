@@ -442,7 +442,7 @@ def put_noise(a: Any, time: Any, c: Any, certain: Any, by_sizes: Any) -> Any:
     outside = a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0
     noise, terms, error = doubles(a.work), doubles(a.transformed), doubles(a.error)
     status = mn.HARDLY_REGULAR
-    if not (outside or a.linearize != 0 or by_sizes):
+    if not (outside or a.linearize != 0 or by_sizes != 0):
         mn.halves_at(a.jacobian, time, a.u + last, a.du + last, c, a.p, spare, a.end_matrix, a.entries)
         point = a.u + last, a.du + last
         mn.put_terms((n, a.indices, a.starts), spare, a.end_matrix, 1.0 / c, point, a.transformed)
@@ -451,7 +451,7 @@ def put_noise(a: Any, time: Any, c: Any, certain: Any, by_sizes: Any) -> Any:
         status = factorize_at_end(a)
     if status != mn.REGULAR:
         a.time, a.step = time, c
-        return status == mn.HARDLY_REGULAR and call_at(a.noise_at_end, (a.own, certain, 0)) != 0
+        return status == mn.HARDLY_REGULAR and call_at(a.noise_at_end, (a.own, certain, by_sizes)) != 0
     for j in range(n):
         noise[j] = TINY
     for which in range(DIRECTIONS):
@@ -485,9 +485,9 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
     if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
         return False
     time, c = t0 + h, h * x.gamma
-    if not (put_noise(a, time, c, 1, False) and below_noise(a)):
+    if not (put_noise(a, time, c, 1, 0) and below_noise(a)):
         # Terms with unknowns near 0 are small beside constants, which the sizes of equations have too.
-        if not (put_noise(a, time, c, 1, True) and below_noise(a)):
+        if not (put_noise(a, time, c, 1, 1) and below_noise(a)):
             return False
     for j in range(n):
         if doubles(a.others)[j] == 0.0:
@@ -502,7 +502,7 @@ def _beyond_rounding(a: Any) -> Any:
         return np.inf
     # It is asked once or twice for a step, before or after work is counted, and counts none.
     rhs, jacobian, factorization, total = a.counts.rhs, a.counts.jacobian, a.counts.factorization, 0.0
-    known = put_noise(a, a.called_time + a.called_step, a.called_step * a.numbers.gamma, 0, False)
+    known = put_noise(a, a.called_time + a.called_step, a.called_step * a.numbers.gamma, 0, 0)
     a.counts.rhs, a.counts.jacobian, a.counts.factorization = rhs, jacobian, factorization
     if not known:
         return np.inf

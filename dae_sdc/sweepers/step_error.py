@@ -50,9 +50,15 @@ def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
 
 
 def rounding_noise(
-    problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float, which: npt.NDArray[np.bool_]
+    problem: ProblemDAE,
+    u: Vector,
+    du: Vector,
+    t: float,
+    c: float,
+    which: npt.NDArray[np.bool_],
+    by_sizes: bool = False,
 ) -> Vector | None:
-    """Error of the unknowns by rounding of F in an implicit step; None if the matrix is singular."""
+    """Error of unknowns by rounding of F in an implicit step, of constants ``by_sizes``; None if singular."""
     # Shapes: u and du (n,), which (n,).
     try:
         parts = linearize(problem, u, du, t)
@@ -60,7 +66,7 @@ def rounding_noise(
     except SolveError:
         return None
     terms = parts.terms(u, du)
-    if hasattr(problem, "residual_sizes"):
+    if by_sizes and hasattr(problem, "residual_sizes"):
         terms = np.maximum(terms, problem.residual_sizes(u, du, t))
     found = [np.abs(factors.solve(c * problem.round_off * terms * one)) for one in directions(len(u))]
     largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
