@@ -285,7 +285,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 13_287,
-    "sweepers": 10_861,
+    "sweepers": 10_868,
     "problems": 6_765,
     "dae": 8_143,
     "initial": 5_445,

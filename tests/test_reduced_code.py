@@ -307,7 +307,11 @@ def test_a_projection_is_the_nearest_point_on_the_invariants(name: str, tmp_path
     if not problem.invariant_names:
         pytest.skip("no invariants")
     t = problem.interval[0]
-    on = nearest(problem, t, np.nan_to_num(problem.start_values))
+    guess = np.nan_to_num(problem.start_values)
+    if name == "pendula-loop":  # whose guesses are far from where its bars meet
+        start = ds.initial(name).values
+        guess = np.array([start.get(unknown, 0.0) for unknown in problem.names])
+    on = nearest(problem, t, guess)
     sizes = 1.0 + np.abs(on)
     off = on + 1e-4 * sizes * np.random.default_rng(1).uniform(-1.0, 1.0, problem.n)
     codes = [module_of(reduction.code()), OfC(reduction, tmp_path)]
