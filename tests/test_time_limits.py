@@ -55,7 +55,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "initial": lambda **limit: ds.initial(coupled, u0=np.ones(N), **limit),
     "initial of a model": lambda **limit: ds.initial("pendula-two-loops", **limit),
     "steady state of a function": lambda **limit: ds.steady_state(named(), **limit),
-    "structure": lambda **limit: ds.structure("pendula-two-loops", **limit),
+    "structure": lambda **limit: ds.structure("charges-on-sphere", params={"count": 20}, **limit),
     "decompose": lambda **limit: ds.decompose(polynomials(), **limit),
 }
 

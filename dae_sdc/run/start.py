@@ -203,7 +203,7 @@ def with_given_start(request: SolveOptions) -> SolveOptions:
     consistent = sys.modules.get("dae_sdc.initial.consistent")  # if it was never imported, it made nothing
     values: Any = request.u0
     time = None
-    with suppress(AttributeError, ValueError, ArgumentTypeError):  # where it is no text of numbers
+    with suppress(AttributeError, TypeError, ValueError, ArgumentTypeError):  # where it is no text of numbers
         values = [number(part) for part in values.split(",")]
     if consistent is not None and isinstance(values, consistent.Initial):
         values, time = dict(zip(values.names, values.u.tolist(), strict=True)), values.t
