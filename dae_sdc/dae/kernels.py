@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from dae_sdc.dae.code_digest import kept_digest
 from dae_sdc.dae.machine_code import CFunction, entry, loaded
-from dae_sdc.dae.memory import inlined as inlined
+from dae_sdc.dae.memory import inlined as inlined, new_counters
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import unguarded
 from dae_sdc.dae.workspaces import Parameters, Workspace
@@ -212,6 +212,28 @@ class CompiledEquations:
         """The kernels with which compiled code can solve for a step; None where it cannot."""
         known = self.kernels
         return known if known is not None and known.jacobian else None
+
+    def likeness(self: Any) -> tuple[Any, ...] | None:
+        """What problems with other numbers in the same compiled equations have in common; None for others."""
+        kernels, nominal = self.solver_kernels, self.given_nominal
+        if kernels is None or not self.starts_alike or getattr(self.sparsity, "format", "csc") != "csc":
+            return None
+        names = "n_diff names index variable_index linear_solver newton_tol newton_maxiter noise".split()
+        alike = (getattr(self, name) for name in names)
+        size = None if nominal is None else np.asarray(nominal).tobytes()
+        return kernels.residual, kernels.jacobian, id(self.sparsity), size, *alike
+
+    def take_numbers(self: Any, other: Any) -> None:
+        """Have the numbers of another problem that is like this one, for a run of its own."""
+        own, scales = self.__dict__, self.run_scales
+        for name, value in vars(other.run_scales).items():
+            if isinstance(value, np.ndarray):
+                vars(scales)[name][:] = value  # others know the array
+            else:
+                vars(scales)[name] = value
+        kept = {"run_scales": scales, "work_counters": new_counters(), "_stepped": own.get("_stepped")}
+        own.clear()
+        own.update(vars(other), **kept, _parameters=None)
 
     def residual_address(self) -> int:
         """Address of the compiled residual; 0 without one."""

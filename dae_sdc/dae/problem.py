@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -326,28 +326,6 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
                 where = f"{type(self).__name__}.{name}"
                 raise InputError(f"{where} raised {words_of(error)}; correct it") from error
             checked_attribute(self, name, value)
-
-    def likeness(self) -> tuple[Any, ...] | None:
-        """What problems with other numbers in the same compiled equations have in common; None for others."""
-        kernels, nominal = self.solver_kernels, self.given_nominal
-        if kernels is None or not self.starts_alike or getattr(self.sparsity, "format", "csc") != "csc":
-            return None
-        names = "n_diff names index variable_index linear_solver newton_tol newton_maxiter noise".split()
-        alike = (getattr(self, name) for name in names)
-        size = None if nominal is None else np.asarray(nominal).tobytes()
-        return kernels.residual, kernels.jacobian, id(self.sparsity), size, *alike
-
-    def take_numbers(self, other: Self) -> None:
-        """Have the numbers of another problem that is like this one, for a run of its own."""
-        own, scales = self.__dict__, self.run_scales
-        for name, value in vars(other.run_scales).items():
-            if isinstance(value, np.ndarray):
-                vars(scales)[name][:] = value  # others know the array
-            else:
-                vars(scales)[name] = value
-        kept = {"run_scales": scales, "work_counters": new_counters(), "_stepped": own.get("_stepped")}
-        own.clear()
-        own.update(vars(other), **kept, _parameters=None)
 
     @property
     def variable_index(self) -> tuple[int, ...]:

@@ -149,8 +149,7 @@ def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
         if str(name) in problem.names or lower not in problem.names:
             j = _place(problem, str(name))
             u0[j], fixed[j] = require_number(str(name), value), True
-    angles = () if options.turning is None else options.turning
-    for name in [angles] if isinstance(angles, str) else angles:
+    for name in np.atleast_1d(() if options.turning is None else options.turning).tolist():
         turning[_place(problem, name)] = True
     hidden = _hidden(with_model(equations), t) if turning.any() or du.any() else None
     problem.start_step(problem.state(u0), t)
@@ -229,7 +228,8 @@ def steady_branch(options: BranchOptions) -> Branch:
     if options.out is not None:
         check_target(options.out)
     name, first, last = _range(options.vary)
-    if options.turning is not None or any(str(key).startswith("der(") for key in options.fixed or ()):
+    turns = np.size(() if options.turning is None else options.turning)
+    if turns or any(str(key).startswith("der(") for key in options.fixed or ()):
         raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
     equations = equations_near(options.problem, options.params, options.guess)
     ParameterOfProblem(equations.problem, name).value = first
