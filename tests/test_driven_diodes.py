@@ -73,3 +73,37 @@ def test_a_large_value_of_an_exponential_law_is_no_size_of_an_unknown(
     )
     assert run.success
     assert run.u[-1, 0] == pytest.approx(voltage(volt, leak), abs=30.0 * rtol)
+
+
+def bridge(t: Any, u: Any, du: Any) -> list[Any]:
+    """A bridge of ideal diodes: voltage of the capacitor, and currents of both pairs, each with 0.3 ohms."""
+    v, forward, backward = u
+    over_first, over_second = v + 0.3 * forward - source(t), v + 0.3 * backward + source(t)
+    charge = 0.05 * du[0] + v / 10.0 - forward - backward
+    return [charge, np.minimum(forward, over_first), np.minimum(backward, over_second)]
+
+
+def bridge_with_source(t: Any, u: Any, du: Any) -> list[Any]:
+    """The bridge with the voltage of the source among the unknowns."""
+    v, forward, backward, e = u
+    over_first, over_second = v + 0.3 * forward - e, v + 0.3 * backward + e
+    charge = 0.05 * du[0] + v / 10.0 - forward - backward
+    return [charge, np.minimum(forward, over_first), np.minimum(backward, over_second), e - source(t)]
+
+
+@cache
+def voltage_of_bridge(start: float) -> float:
+    def slope(t: float, v: Any) -> list[float]:
+        return [(max(0.0, (abs(source(t)) - v[0]) / 0.3) - v[0] / 10.0) / 0.05]
+
+    how: dict[str, Any] = {"method": "Radau", "rtol": 1e-11, "atol": 1e-13, "max_step": 0.002}
+    return float(solve_ivp(slope, (0.0, 1.1), [start], **how).y[0, -1])
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-12, 1e-9, 1e-6])
+@pytest.mark.parametrize("circuit", [bridge, bridge_with_source])
+def test_a_start_near_zero_is_no_size_of_what_begins_to_flow_later(circuit: Any, start: float) -> None:
+    count = 3 if circuit is bridge else 4
+    run = ds.solve(circuit, u0=[start] + [0.0] * (count - 1), t_end=1.1, rtol=1e-6)
+    assert run.success, run.message
+    assert run.u[-1, 0] == pytest.approx(voltage_of_bridge(start), abs=3e-6)

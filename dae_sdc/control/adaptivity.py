@@ -405,6 +405,16 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         """Whether a run must be repeated with other sizes; if not, ``remark`` names those below tolerance."""
         return self._again or self._looks_back(L, value, True)
 
+    def has_small_floors(self, L: Any) -> bool:
+        """Whether a run that has failed must be repeated, as an unknown begins to count only there."""
+        # The terms with which it is in balance may be far larger there than at the start of the run.
+        scales, tolerance = L.prob.run_scales, L.sweep.tolerance
+        before = scales.get_state()
+        begin_scales(L.prob, L.u[0], L.time, self._span, tolerance.rtol, tolerance.atol)
+        there = scales.twin()
+        scales.set_state(before)
+        return tolerance.atol is None and scales.raise_floors(there)
+
     def check_scales(self, L: Any, ended: bool = False) -> None:
         """Look at the sizes of the unknowns after an accepted step, or a run, in a controller of pySDC."""
         if (self.must_repeat_run if ended else self.finds_wrong_scales)(L, L.uend):

@@ -949,6 +949,8 @@ class LocateEvents(MarkingControl):
             return u0
         start = MeshDAE(u0)  # of a jump that has a value of its own on its border
         jump_behind(P, start, t0, h)
+        # What it has where time begins to move it is no size of an unknown.
+        np.maximum(P.run_scales.moves, np.abs(start - u0), out=P.run_scales.moves)
         return start
 
     @property

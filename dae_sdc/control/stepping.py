@@ -278,7 +278,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                     break
             except StepSizeError:
                 # Steps may have failed because an unknown was measured by a wrong size.
-                if not steps.must_repeat_run(level, level.u[0]):
+                if not (steps.must_repeat_run(level, level.u[0]) or steps.has_small_floors(level)):
                     raise
             (key, before, _), again = steps.begins, True
             remember(level.prob, key, before, None)

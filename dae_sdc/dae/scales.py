@@ -140,6 +140,15 @@ class Scales:
         reported = lost & (seen > self.hidden) & (seen > LASTING_PART * self._earlier)
         return False, tuple(np.flatnonzero(reported).tolist())
 
+    def raise_floors(self, there: Scales) -> bool:
+        """Whether floors are too small for a run that has failed, by those of one that begins there."""
+        small = there._floors > self.unknowns
+        if not (self.running and small.any()) or self.returns >= MOST_RETURNS:
+            return False
+        self.returns += 1
+        self._learned[small] = there._floors[small]
+        return True
+
     def twin(self) -> Scales:
         """The same sizes for another run."""
         twin = copy.copy(self)
