@@ -20,7 +20,7 @@ from scipy.optimize import brentq, minimize_scalar
 from dae_sdc.arguments import shown
 from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.control.hooks import unconverged
-from dae_sdc.dae.branches import SIDE_SLACK, TIE, SamplingOptions, are_resolved, samples
+from dae_sdc.dae.branches import SIDE_SLACK, TIE, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, StepsInRow, step_data
 from dae_sdc.dae.newton_checks import directions
@@ -66,9 +66,8 @@ MOST_PASSES = 30  # Times that changes which depend on each other are carried ou
 SETTLED_CHANGE = 1e-12  # Relative change of their values up to which they have settled.
 RETURNS = 3  # Zeros of a switch without progress, each to its other side, between which a solution slides.
 
-# How a function of time alone is sampled within a step, in units of the step.
-WITHIN = SamplingOptions(cells=1, narrowest=1e-7, most=200_000)
-ALONG = replace(WITHIN, most=5_000)  # How a function of the state is sampled.
+# Largest numbers of values of a function of time alone, and of one of the state, in a step that is sampled.
+MOST_VALUES, MOST_STATES = 200_000, 5_000
 # Attributes of :class:`LocateEvents` that change from step to step.
 SAVED = ("_usual", "_without_progress", "_last_switch", "_timed_values", "_jumps")
 
@@ -721,7 +720,8 @@ def _refined(
 
     middle = curve.time + 0.3 * curve.dt
     timed = function(curve.state(0.0), middle) == function(curve.state(1.0), middle)
-    more, there = samples(many, np.array([0.0, 1.0]), name, WITHIN if timed else ALONG)
+    most = MOST_VALUES if timed else MOST_STATES
+    more, there = samples(many, np.array([0.0, 1.0]), name, 1, 1e-7, most)
     every = dict(zip(more.tolist(), there.tolist(), strict=True)) | dict(zip(thetas, values, strict=True))
     places = sorted(every)
     return places, [every[place] for place in places]

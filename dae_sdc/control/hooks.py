@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from operator import attrgetter
-from typing import Any, ClassVar, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,84 +44,40 @@ def add_at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
     hook.add_to_stats(**place, **count, time=L.time + L.dt, type=name, value=value)
 
 
-class _LogGroupError(Hooks):  # type: ignore[misc]
-    """Global error of one part of the state."""
+ERROR_HOOK = """Largest error of the {kind} unknowns {when}, as ``{entry}``.
 
-    part: ClassVar[str]
+    Examples
+    --------
+    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.{name}]).log
+    >>> sorted({{key.type for key in log}})
+    ['{entry}']
+    """
 
-    def _log(self, step: Any, level_number: int, moment: str) -> None:
+
+def _logs_error(part: str, moment: str, when: str) -> type[Any]:
+    """A hook that logs the global error of a part of the state, at the end of the step as it stands."""
+    kind = {"diff": "differential", "alg": "algebraic"}[part]
+    entry = f"e_global_{kind}_{moment}"
+    name = f"LogGlobalError{moment.title().replace('_', '')}{kind.title()}Variable"
+
+    def log(self: Any, step: Any, level_number: int) -> None:
+        """Log the error."""
+        getattr(Hooks, moment)(self, step, level_number)
         L = step.levels[level_number]
         L.sweep.compute_end_point()
-        exact = L.prob.state(L.prob.u_exact(L.time + L.dt))
-        error = getattr(exact, self.part) - getattr(L.uend, self.part)
-        name = f"e_global_{'differential' if self.part == 'diff' else 'algebraic'}_{moment}"
-        add_at_end(self, step, L, name, float(np.abs(error).max(initial=0.0)))
+        error = getattr(L.prob.state(L.prob.u_exact(L.time + L.dt)), part) - getattr(L.uend, part)
+        add_at_end(self, step, L, entry, float(np.abs(error).max(initial=0.0)))
+
+    doc = ERROR_HOOK.format(kind=kind, when=when, entry=entry, name=name)
+    return type(name, (Hooks,), {moment: log, "__doc__": doc, "__module__": __name__})
 
 
-class _LogErrorPostStep(_LogGroupError):
-    def post_step(self, step: Any, level_number: int) -> None:
-        """Log the error at the end of the step."""
-        super().post_step(step, level_number)
-        self._log(step, level_number, "post_step")
-
-
-class _LogErrorPostIteration(_LogGroupError):
-    def post_iteration(self, step: Any, level_number: int) -> None:
-        """Log the error at the end of the step as it stands after this iteration."""
-        super().post_iteration(step, level_number)
-        self._log(step, level_number, "post_iteration")
-
-
-class LogGlobalErrorPostStepDifferentialVariable(_LogErrorPostStep):
-    """Largest error of the differential unknowns after each step, as ``e_global_differential_post_step``.
-
-    Examples
-    --------
-    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostStepDifferentialVariable]).log
-    >>> sorted({key.type for key in log})
-    ['e_global_differential_post_step']
-    """
-
-    part = "diff"
-
-
-class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
-    """Largest error of the algebraic unknowns after each step, as ``e_global_algebraic_post_step``.
-
-    Examples
-    --------
-    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostStepAlgebraicVariable]).log
-    >>> sorted({key.type for key in log})
-    ['e_global_algebraic_post_step']
-    """
-
-    part = "alg"
-
-
-class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
-    """Largest error of the differential unknowns after each iteration, logged as the example shows.
-
-    Examples
-    --------
-    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostIterationDifferentialVariable]).log
-    >>> sorted({key.type for key in log})
-    ['e_global_differential_post_iteration']
-    """
-
-    part = "diff"
-
-
-class LogGlobalErrorPostIterationAlgebraicVariable(_LogErrorPostIteration):
-    """Largest error of the algebraic unknowns after each iteration, logged as the example shows.
-
-    Examples
-    --------
-    >>> log = ds.solve("simple", dt=0.1, hooks=[ds.LogGlobalErrorPostIterationAlgebraicVariable]).log
-    >>> sorted({key.type for key in log})
-    ['e_global_algebraic_post_iteration']
-    """
-
-    part = "alg"
+LogGlobalErrorPostStepDifferentialVariable = _logs_error("diff", "post_step", "after each step")
+LogGlobalErrorPostStepAlgebraicVariable = _logs_error("alg", "post_step", "after each step")
+LogGlobalErrorPostIterationDifferentialVariable = _logs_error(
+    "diff", "post_iteration", "after each iteration"
+)
+LogGlobalErrorPostIterationAlgebraicVariable = _logs_error("alg", "post_iteration", "after each iteration")
 
 
 class LogSolutionAtNodes(Hooks):  # type: ignore[misc]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,9 +51,8 @@ class Branches:
         By these :meth:`start_step` chooses a branch. In a run that locates the zeros they change only there;
         in all others they are the signs of the values, of which those from -1e-10 on count as positive.
         """
-        held: tuple[int, ...] | None = self.__dict__.get("_held")
-        if held is not None:
-            return held
+        if self.held_sides is not None:
+            return self.held_sides
         return tuple(1 if value >= -SIDE_SLACK else -1 for value in self.switches(u, t))
 
     def hold_sides(self, sides: tuple[int, ...] | None) -> None:
@@ -69,7 +67,7 @@ class Branches:
     @property
     def located(self) -> bool:
         """Whether the run locates zeros of switches, and makes states consistent behind breakpoints."""
-        return self.__dict__.get("_held") is not None
+        return self.held_sides is not None
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Called by every sweeper when a step begins at state ``u`` and time ``t``.
@@ -112,35 +110,28 @@ EPS = float(np.finfo(float).eps)
 
 OfTimes = Callable[[Vector], Vector]  # A function of times, shape (K,), whose values have shape (K,).
 
-
-@dataclass(frozen=True)
-class SamplingOptions:
-    """Settings of the sampling of a function of time."""
-
-    cells: int = 64  # of an interval at first, fewer where it is cut into many parts
-    resolved: float = 0.01  # error of a polynomial of degree 4, relative to the function's size in the cell
-    narrowest: float = 1e-13  # part of the interval below which no cell is divided
-    most: int = 2_000_000  # values after which the function counts as too fast
-
-
-SAMPLING = SamplingOptions()
-
+RESOLVED = 0.01  # Error of a polynomial of degree 4, relative to the function's size in a cell.
 # Places at equal distances would see a fast wave as a slow one.
 _PLACES = (0.0, 0.0971, 0.2313, 0.3170, 0.4843, 0.5967, 0.7391, 0.8526, 1.0)
 _FINE = tuple(k / 64 for k in range(65))
 
 
 def samples(
-    function: OfTimes, edges: Vector, what: str, options: SamplingOptions = SAMPLING
+    function: OfTimes,
+    edges: Vector,
+    what: str,
+    cells: int = 64,
+    narrowest: float = 1e-13,
+    most: int = 2_000_000,
 ) -> tuple[Vector, Vector]:
     """Times between which a function changes its sign at most once, and its values there."""
-    # Cells are halved until a polynomial through five values in each predicts four others, and the polynomial
-    # through all nine changes its sign no more often than they do.
+    # Cells are halved, down to the narrowest part of the interval, until a polynomial through five values in
+    # each predicts four others, and that through all nine changes its sign no more often than they do.
     # Shapes: edges (K,).
-    per_part = max(1, options.cells // max(1, len(edges) - 1))
+    per_part = max(1, cells // max(1, len(edges) - 1))
     left = (edges[:-1, None] + np.diff(edges)[:, None] * (np.arange(per_part) / per_part)).ravel()
     right = np.append(left[1:], edges[-1])
-    narrowest = max(options.narrowest * (edges[-1] - edges[0]), 16.0 * EPS * np.abs(edges).max())
+    narrowest = max(narrowest * (edges[-1] - edges[0]), 16.0 * EPS * np.abs(edges).max())
     # The ends of a cell belong to other parts, where the function may jump.
     inner, count = np.clip(_PLACES, 1e-6, 1.0 - 1e-6), 0
     to_fine = interpolation_matrix(_PLACES, _FINE)
@@ -148,7 +139,7 @@ def samples(
     while left.size:
         times = left[:, None] + (right - left)[:, None] * inner
         count += times.size
-        if count > options.most:
+        if count > most:
             raise InputError(f"{what} changes too often for its zeros to be located; let it vary less")
         values = function(times.ravel()).reshape(times.shape)
         values = np.where(np.isfinite(values), values, 1.0)
@@ -157,7 +148,7 @@ def samples(
         seen = (np.diff(np.sign(values), axis=1) != 0.0).sum(axis=1)
         between = (np.diff(np.sign(values @ to_fine.T), axis=1) != 0.0).sum(axis=1)
         rests = (values == 0.0).any(axis=1)
-        coarse = (error > options.resolved * size) | (~rests & (between > seen))
+        coarse = (error > RESOLVED * size) | (~rests & (between > seen))
         coarse &= right - left > narrowest
         known_times.append(times[~coarse].ravel())
         known_values.append(values[~coarse].ravel())
@@ -193,4 +184,4 @@ def are_resolved(places: tuple[float, ...], values: Vector) -> NDArray[np.bool_]
     # Shapes: values (F, K) -> (F,).
     with np.errstate(invalid="ignore"):  # of functions that are infinite at a place
         errors = _departures(places, values)
-    return np.asarray(errors <= SAMPLING.resolved * np.abs(values).max(axis=1), dtype=np.bool_)
+    return np.asarray(errors <= RESOLVED * np.abs(values).max(axis=1), dtype=np.bool_)
