@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import SimpleNamespace
@@ -280,7 +281,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self.jumps, self._last_jump = 0, -np.inf
         # An absolute tolerance of the user may ask for any step.
         self._shortest = SHORTEST_STEP * span if tolerance.atol is None else 0.0
-        self._next = int(np.searchsorted(self._targets, t0, side="right"))
+        self._next = bisect_right(self._targets, t0)
         self.sizes.target = self._targets[min(self._next, len(self._targets) - 1)]
         anew = t_end is None or not L.prob.run_scales.begun
         # A run with the same numbers has kept its sizes, and of dense equations its first step, else 0.

@@ -184,7 +184,7 @@ class Tolerance:
         if self.atol is None:
             return
         allowed = self.atol + self.rtol * np.abs(u0.view(np.ndarray))
-        for name, size in zip(problem.names, np.broadcast_to(allowed, (problem.n,)).tolist(), strict=True):
+        for name, size in zip(problem.names, allowed.tolist(), strict=True):
             if size == 0.0 and name not in self.left_out:
                 raise InputError(f"'{name}' begins at 0 and has atol 0, so no error is allowed; give an atol")
 
@@ -195,7 +195,7 @@ class Tolerance:
         size = problem.n if size is None else size
         absolute = None
         if self.atol is not None:
-            absolute = np.broadcast_to(self.atol, (problem.n,))[:size] * factor
+            absolute = (self.atol + np.zeros(size) if np.ndim(self.atol) == 0 else self.atol[:size]) * factor
         exponents = np.array(problem.variable_index[:size], dtype=np.int64) - 1
         if plain:
             exponents[:] = 0
