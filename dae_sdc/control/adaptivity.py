@@ -12,7 +12,7 @@ import numpy as np
 
 from dae_sdc.control.driver import MarkingControl, StepRequests, driver_of
 from dae_sdc.control.events import unknowns_looked_at
-from dae_sdc.dae.consistency import begin_scales, remember, restore
+from dae_sdc.dae.consistency import begin_scales, begin_scales_later, remember, restore
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.scales import Scales, measured_noise
@@ -411,7 +411,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         # The terms with which it is in balance may be far larger there than at the start of the run.
         scales, tolerance = L.prob.run_scales, L.sweep.tolerance
         before = scales.get_state()
-        begin_scales(L.prob, L.u[0], L.time, self._span, tolerance.rtol, tolerance.atol)
+        begin_scales_later(L.prob, L.u[0], L.time, self._span, tolerance.rtol)
         there = scales.twin()
         scales.set_state(before)
         return tolerance.atol is None and scales.raise_floors(there)

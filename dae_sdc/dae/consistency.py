@@ -24,6 +24,7 @@ from dae_sdc.dae.scales import (
     Terms,
     balanced,
     balanced_sizes,
+    entries_of,
     zeros,
 )
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -394,7 +395,29 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     residual_errors: Any = getattr(problem, "residual_errors", None)
     if residual_errors is not None:  # terms without unknowns, as those of time, have errors too
         errors = np.maximum(errors, residual_errors(u, du, t))
-    return remains, scale + spread(errors) / LARGEST_VIOLATION
+    return remains, scale + spread(_hiding(terms, sizes, errors)[1]) / LARGEST_VIOLATION
+
+
+def _hiding(terms: Any, sizes: Vector, errors: Vector) -> tuple[Any, Vector]:
+    """Unknowns with a term that errors of its equation hide, shape (n,), and errors with what these add."""
+    rows, columns, entries = entries_of(terms)
+    hidden, before = np.zeros(len(sizes), dtype=bool), -1
+    # A hidden value may be as large as its own error, which hides others in further equations.
+    while hidden.sum() > before:
+        before, every = hidden.sum(), errors + np.asarray(terms @ (hidden * sizes)).ravel()
+        hidden = np.bincount(columns, entries * sizes[columns] <= every[rows], len(sizes)) > 0.0
+    return hidden, every
+
+
+def begin_scales_later(problem: ProblemDAE, u: MeshDAE, t: float, span: float, rtol: float) -> None:
+    """Set the scales of a problem as for a run from a state where all that rounding may hide counts as 0."""
+    if (residual_errors := getattr(problem, "residual_errors", None)) is not None:
+        du, values = problem.dtype_f(problem.init), u.view(np.ndarray)
+        with suppress(SolveError):
+            terms = abs(linearize(problem, u, du, t).stiffness)
+            hidden, _ = _hiding(terms, np.abs(values), residual_errors(u, du, t))
+            u = attach(np.where(hidden, 0.0, values), problem.n_diff)
+    begin_scales(problem, u, t, span, rtol)
 
 
 def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:

@@ -185,7 +185,7 @@ LEAST_SQUARES_ROUNDS = 3
 BALANCING_ROUNDS = 30  # Times that rows and columns of a matrix are balanced.
 
 
-def _entries(matrix: Any) -> tuple[Any, Any, Vector]:
+def entries_of(matrix: Any) -> tuple[Any, Any, Vector]:
     """Rows, columns and values of the entries of a matrix."""
     if sparse.issparse(matrix):
         triples = sparse.coo_array(matrix)
@@ -207,9 +207,9 @@ class Terms(NamedTuple):
     def of(cls, mass: Any, stiffness: Any, constants: Vector) -> Terms:
         """Terms from the halves of a Jacobian and constants."""
         # Shapes: mass and stiffness (n, n), constants (n,).
-        some, of_rates = np.flatnonzero(constants), _entries(mass)
+        some, of_rates = np.flatnonzero(constants), entries_of(mass)
         of_constants = some, np.full(len(some), -1), constants[some]
-        parts = zip(of_rates, _entries(stiffness), of_constants, strict=True)
+        parts = zip(of_rates, entries_of(stiffness), of_constants, strict=True)
         rows, columns, values = map(np.concatenate, parts)
         entries, derivatives = np.abs(values), np.arange(len(rows)) < len(of_rates[0])
         used = entries > 0.0
