@@ -186,6 +186,21 @@ def test_a_hanging_pendulum_swings_with_its_frequency() -> None:
     assert not standing.stable
 
 
+@pytest.mark.parametrize("distance", [0.0, 1e-2])
+def test_a_state_whose_derivatives_are_not_given_keeps_its_values(distance: float) -> None:
+    t, problem = 0.3, ds.PROBLEMS["hessenberg-3"]()
+    exact = np.array(problem.u_exact(t))
+    off = exact + distance * np.sin(1.0 + np.arange(5))
+    found = ds.linearize("hessenberg-3", at=off.tolist(), t=t)
+    assert np.abs(found.u - off).max() <= 10.0 * distance + 1e-14
+    # The derivatives are those of the equations, and hidden constraints leave y2 v1 - y1 v2 = 0.
+    y1, y2, v1, v2, _ = found.u
+    assert y2 * v1 == pytest.approx(y1 * v2, rel=1e-9)
+    assert found.du[:2] == pytest.approx([2.0 * y1 * y2 * v1 * v2, -y1 * y2 * v2**2], rel=1e-9)
+    known = ds.linearize("hessenberg-3", at=ds.initial("hessenberg-3", u0=exact, t0=t))
+    same(found.poles, known.poles, 1e-8 + 20.0 * distance)
+
+
 @pytest.mark.parametrize("name", ["car-axis", "seven-body", "slider-crank-4", "rigid-slider-crank"])
 def test_mechanisms_at_rest_have_the_poles_of_minimal_coordinates(name: str) -> None:
     found = ds.linearize(name)

@@ -52,6 +52,8 @@ POINTS_OF_PATTERN = 3  # Number of points near the given one at which entries of
 NEGLIGIBLE_ENTRY = 1e-13  # Entry, relative to the largest of its equation, up to which it counts as 0.
 # Part of the time of a :class:`Neighbourhood` over which curves without a known rate change little.
 LEAST_TIME = 0.01
+# Part of the longest unit of differences below which the values that make it short are looked at once more.
+SHORT_TIME = 0.01
 TINY = float(np.finfo(float).tiny)
 
 
@@ -112,7 +114,7 @@ class ProblemJets(JetSystem):
     def __init__(
         self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False, times: int | None = None
     ) -> None:
-        self._forward, self._shortened = forward, 1.0
+        self._forward, self._shortened, self._lengthened = forward, 1.0, 0.0
         self._last: tuple[Any, Any] = None, None  # The Jacobian that was made last, after what it is of.
         self.t, self.title = t, type(problem).__name__
         n = self.unknowns = problem.n
@@ -148,7 +150,7 @@ class ProblemJets(JetSystem):
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
         self.invariants = getattr(problem, "invariants", None)
         extra = names_given(problem, "invariant_names") if self.invariants is not None else ()
-        self._added = self._not_among(stiffness, mass, near) if extra else np.zeros(0, dtype=np.int64)
+        self._added = self._not_among(mass, near) if extra else np.zeros(0, dtype=np.int64)
         extra = tuple(extra[row] for row in self._added)
         self.row_names = (*names, *(f"invariant {name}" for name in extra))
         self.row_orders = (*(k for _, k in rows), *(0 for _ in extra))
@@ -159,20 +161,27 @@ class ProblemJets(JetSystem):
         self._column[[k for _, k in jets], [j for j, _ in jets]] = np.arange(len(jets))
         self.stages = tuple(self._with_invariants(stages, len(extra), d, near))
         if self.differentiated and max(near.time, 4.0 * self._longest) <= LATER * near.natural:
+            curve = np.zeros((self._highest + 1, near.n))
+            curve[:2] = near.u, near.sizes / near.natural * np.sin(1.0 + 3.0 * np.arange(near.n))
             with suppress(DAEError):
-                self._longest = self._accurate_time(near, int(c.max()))
+                self._longest *= self._accurate_part(curve, LATER * near.natural / self._longest)
 
-    def _not_among(self, stiffness: Any, mass: Any, near: Neighbourhood) -> Integers:
-        """Numbers of the invariants that are no equations of the problem, by their gradients near a state."""
-        assert self.invariants is not None
-        problem: Any = self.problem
-        gradients = problem.invariants_jacobian(attach(near.point(0)[0], problem.n_diff), self.t)
-        own = np.asarray(sparse.csr_matrix(gradients).toarray()) * near.sizes
-        plain = np.flatnonzero(np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0)
-        rows = np.asarray(stiffness[plain].toarray())
+    def _not_among(self, mass: Any, near: Neighbourhood) -> Integers:
+        """Numbers of the invariants that are no equations of the problem, by their values near a state."""
+        problem, values = self.problem, list[Any]()
+        for state, slope in map(near.point, range(POINTS_OF_PATTERN)):
+            with suppress(DAEError):
+                u, du = attach(state, problem.n_diff), attach(slope, problem.n_diff)
+                values.append((np.array(problem.evaluate(u, du, self.t)), self._invariants_at(u)))
+        rows, own = map(np.transpose, zip(*values, strict=True))
+        rows = rows[np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0]
         sizes = np.linalg.norm(own, axis=1)[:, None] * np.linalg.norm(rows, axis=1)[None]
         parallel = np.abs(own @ rows.T) >= (1.0 - 1e-9) * np.maximum(sizes, 1e-300)
         return np.flatnonzero(~parallel.any(axis=1))
+
+    def _invariants_at(self, u: Vector) -> Vector:
+        invariants: Any = self.invariants
+        return np.array(invariants(attach(u, self.problem.n_diff), self.t), dtype=np.float64)
 
     def _with_invariants(
         self, stages: list[Stage], count: int, d: Integers, near: Neighbourhood
@@ -220,18 +229,23 @@ class ProblemJets(JetSystem):
             if moving.any():
                 ratio = factorial(k) * size[moving] / np.abs(curve[k][moving])
                 least = min(least, float(ratio.min() ** (1.0 / k)))
-        return least
+        if self.differentiated and not self._lengthened and least < SHORT_TIME * self._longest:
+            # Values that happen to be near 0 do not tell how far they may move.
+            self._lengthened = 1.0
+            with suppress(DAEError):
+                self._lengthened = self._accurate_part(curve, self._longest / least)
+        return min(self._longest, least * max(1.0, self._lengthened))
 
-    def _accurate_time(self, near: Neighbourhood, order: int) -> float:
-        """The unit of differences, from that of a short run on, at which a longer one changes them least."""
-        curve = np.zeros((self._highest + 1, near.n))
-        curve[:2] = near.u, near.sizes / near.natural * np.sin(1.0 + 3.0 * np.arange(near.n))
-        parts = 4.0 ** np.arange(1.0 + np.log(LATER * near.natural / self._longest) / np.log(4.0))
-        values = np.array([self.with_steps(part)._derivative(curve, order) for part in parts])
+    def _accurate_part(self, curve: Vector, longest: float) -> float:
+        """By what the steps of differences are multiplied so that longer ones change derivatives least."""
+        parts = 4.0 ** np.arange(1.0 + np.log(longest) / np.log(4.0))
+        plain, order = copy.copy(self), max(self.row_orders[: self._count])
+        plain._lengthened = 1.0
+        values = np.array([plain.with_steps(part)._derivative(curve, order) for part in parts])
         with np.errstate(all="ignore"):
             changes = np.abs(np.diff(values, axis=0)) / np.fmax.reduce(np.abs(values) + TINY)
         worst = np.where(np.isfinite(changes), changes, np.inf).max(axis=1)
-        return self._longest * float(parts[worst.argmin()])
+        return float(parts[worst.argmin()])
 
     def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
         """Times of the points of a difference, relative to that of the curve, and weights of their values."""
@@ -254,14 +268,12 @@ class ProblemJets(JetSystem):
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""
-        problem, curve, chosen = self.problem, self._curve(x), self._chosen(stage)
-        first, values, orders = problem.n_diff, np.empty(chosen.size), self._orders(chosen)
+        curve, chosen = self._curve(x), self._chosen(stage)
+        values, orders = np.empty(chosen.size), self._orders(chosen)
         for order in np.unique(orders).tolist():
             at = np.flatnonzero(orders == order)
             if order < 0:
-                assert self.invariants is not None
-                every = np.asarray(self.invariants(attach(curve[0], first), self.t), dtype=np.float64)
-                values[at] = every[self._added[chosen[at] - self._count]]
+                values[at] = self._invariants_at(curve[0])[self._added[chosen[at] - self._count]]
                 continue
             values[at] = self._derivative(curve, order)[self._equations[chosen[at]]]
         return values

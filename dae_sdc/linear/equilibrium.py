@@ -127,9 +127,9 @@ class Hidden:
         self._values, self._rates = (np.array(one, dtype=np.intp).reshape(-1, 2).T for one in (own, slopes))
         self.rows = np.flatnonzero(np.array(system.row_orders) > 0)
 
-    def point(self, u: Vector, du: Vector) -> Vector:
-        """Values of all jets."""
-        x = np.zeros(len(self.system.jets))
+    def point(self, u: Vector, du: Vector, rest: float = 0.0) -> Vector:
+        """Values of all jets, with a number for what is neither in u nor in u'."""
+        x = np.full(len(self.system.jets), rest)
         x[self._values[1]] = u[self._values[0]]
         x[self._rates[1]] = du[self._rates[0]]
         return x

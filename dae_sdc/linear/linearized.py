@@ -45,7 +45,7 @@ Inputs = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A state of equations with its derivative, shapes (n,), at a time."""
+    """A state of equations with its derivative, shapes (n,), NaN where it is not known, at a time."""
 
     t: float
     u: Vector
@@ -160,12 +160,17 @@ def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str
 
 
 def consistent(system: ModelJets, x: Vector) -> Vector:
-    """Values of unknowns and derivatives near given ones that satisfy all equations, stage by stage."""
-    sizes, nothing = np.ones(x.size), np.zeros(x.size, dtype=bool)
+    """Values of unknowns and derivatives near those that are no NaN, and satisfy all equations, by stages."""
+    sizes, known = np.ones(x.size), ~np.isnan(x)
+    x, nothing = np.nan_to_num(x), np.zeros(x.size, dtype=bool)
     for stage in system.stages:
         values = np.abs(x[stage.jets])
-        sizes[stage.jets] = np.maximum(values, LEAST_SIZE * max(1.0, values.max(initial=0.0)))
-    near = Solver(system, Given(x, ~nothing, nothing, sizes)).by_stages(x, nothing, 1.0 / sizes)
+        largest = max(1.0, values.max(initial=0.0))
+        # What is not known must not pull at what is.
+        least = np.where(known[stage.jets], LEAST_SIZE * largest, largest / LEAST_SIZE)
+        sizes[stage.jets] = np.maximum(values, least)
+    solver = Solver(system, Given(x, known, nothing, sizes))
+    near = solver.by_stages(x, nothing, 1.0 / sizes, keep=None if known.all() else known)
     if near is None:
         raise ConvergenceError(
             f"the hidden constraints of {system.title} have no solution near the state at t={system.t:g}; "
@@ -200,7 +205,7 @@ class Linearizer(ABC):
 
     def near(self, state: State) -> State:
         """The consistent state near a given one; the given one where hidden constraints are not known."""
-        return state
+        return replace(state, du=np.nan_to_num(state.du))
 
     def linearize(
         self, state: State, outputs: Sequence[str] = (), preferred: Sequence[str] = ()
@@ -286,7 +291,10 @@ class LinearModel(Linearizer):
 
     def values(self, system: ModelJets, state: State) -> Vector:
         """Values of all jets near a state and its derivative that satisfy the equations."""
-        x = Hidden(system, self.states).point(np.nan_to_num(state.u), np.nan_to_num(state.du))
+        hidden, u = Hidden(system, self.states), np.nan_to_num(state.u)
+        x = hidden.point(u, state.du)
+        if np.isnan(x).any():  # Where derivatives are not known, higher ones are not either.
+            x = hidden.point(u, state.du, np.nan)
         count = len(self.model.names)
         for at, variable in enumerate(list(self.extended.variables_by_name.values())[count:]):
             x[system.place[count + at, 0]] = variable.start[0]
@@ -296,11 +304,11 @@ class LinearModel(Linearizer):
         """See :class:`Linearizer`."""
         system = self.jets(state.t)
         if system is None:
-            return state
+            return super().near(state)
         x, place = self.values(system, state), system.place
         rates = [
             x[place[j, k + 1]] if (j, k + 1) in place else old
-            for (j, k), old in zip(self.states, state.du.tolist(), strict=True)
+            for (j, k), old in zip(self.states, np.nan_to_num(state.du).tolist(), strict=True)
         ]
         return State(state.t, np.array([x[place[one]] for one in self.states]), np.array(rates))
 
