@@ -23,7 +23,7 @@ from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import JetSystem, Stage, offsets_stages, row_name
 from dae_sdc.initial.neighbourhood import LATER, Neighbourhood, in_sizes
-from dae_sdc.jets.differences import Stencil, monomials
+from dae_sdc.jets.differences import Stencil, along
 from dae_sdc.jets.graph import Integers
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
@@ -69,8 +69,8 @@ def difference(order: int, forward: bool = False) -> tuple[Vector, Vector]:
 
 
 def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
-    """Entries of dF/du' and dF/du near a start, relative to the largest of each equation."""
-    # Shape of the result: mass, stiffness (n, n).
+    """Where dF/du' and dF/du have entries near a start, and those at it relative to the largest of a row."""
+    # Shapes of the result: (n, n).
     pairs: list[tuple[Any, Any]] = []
     at_start = None
     for number in range(POINTS_OF_PATTERN):
@@ -86,7 +86,7 @@ def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
     largest = dense(sum(abs(mass) + abs(stiffness) for mass, stiffness in pairs).max(axis=1)).ravel()
     largest[largest == 0.0] = 1.0
     # All points count, because an entry may vanish at one of them by chance.
-    pair = [_largest(parts, largest) for parts in zip(*pairs, strict=True)]
+    pair = [_entries(parts, largest) for parts in zip(*pairs, strict=True)]
     held: tuple[Any, Any] = pairs[0]
     with suppress(DAEError):
         held = near.halves(near.t, *near.where_they_hold(near.t, *near.point(0), known=at_start))
@@ -126,14 +126,11 @@ class ProblemJets(JetSystem):
         wanted = max(10.0 * float(problem.dt), LEAST_TIME * near.time)
         self._longest = min(wanted, 0.5 * span) if span > 0.0 else wanted
         mass, stiffness, here = patterns_near(near)
-        self.algebraic = np.asarray(abs(mass).sum(axis=0)).ravel() == 0.0
+        self.algebraic = np.asarray(mass.sum(axis=0)).ravel() == 0
         found = structure_near(problem, mass, stiffness, here) if times is None else None
         self.whole = found is None
-        if found is None:
-            times = max(0, (problem.index or 1) - 1) if times is None else times
-            c, d = np.full(n, times), np.full(n, times + 1)
-        else:
-            c, d = found.c, found.d
+        times = max(0, (problem.index or 1) - 1) if times is None else times
+        c, d = (np.full(n, times), np.full(n, times + 1)) if found is None else (found.c, found.d)
         most = len(DIFFERENCES) - 1
         if c.max() > most:
             raise InputError(
@@ -161,8 +158,8 @@ class ProblemJets(JetSystem):
         self._column[[k for _, k in jets], [j for j, _ in jets]] = np.arange(len(jets))
         self.stages = tuple(self._with_invariants(stages, len(extra), d, near))
         if self.differentiated and max(near.time, 4.0 * self._longest) <= LATER * near.natural:
-            curve = np.zeros((self._highest + 1, near.n))
-            curve[:2] = near.u, near.sizes / near.natural * np.sin(1.0 + 3.0 * np.arange(near.n))
+            rates = near.sizes / near.natural * np.sin(1.0 + 3.0 * np.arange(near.n))
+            curve = np.pad([near.u, rates], ((0, self._highest - 1), (0, 0)))
             with suppress(DAEError):
                 self._longest *= self._accurate_part(curve, LATER * near.natural / self._longest)
 
@@ -174,7 +171,7 @@ class ProblemJets(JetSystem):
                 u, du = attach(state, problem.n_diff), attach(slope, problem.n_diff)
                 values.append((np.array(problem.evaluate(u, du, self.t)), self._invariants_at(u)))
         rows, own = map(np.transpose, zip(*values, strict=True))
-        rows = rows[np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0]
+        rows = rows[np.asarray(mass.sum(axis=1)).ravel() == 0]
         sizes = np.linalg.norm(own, axis=1)[:, None] * np.linalg.norm(rows, axis=1)[None]
         parallel = np.abs(own @ rows.T) >= (1.0 - 1e-9) * np.maximum(sizes, 1e-300)
         return np.flatnonzero(~parallel.any(axis=1))
@@ -285,11 +282,12 @@ class ProblemJets(JetSystem):
     def _along(self, function: Callable[..., Any], curve: Vector, order: int) -> Iterator[tuple[float, Any]]:
         """Weights in the difference for a derivative, and what a function of u, u' and t says there."""
         first, (points, weights) = self.problem.n_diff, self._points(curve, order)
-        coefficients = curve / np.array([[factorial(k)] for k in range(len(curve))])
-        halves = (half @ coefficients for half in monomials(points, len(curve)))
-        for s, weight, u, du in zip(points.tolist(), weights.tolist(), *halves, strict=True):
-            if weight:
-                yield weight, function(attach(u, first), attach(du, first), self.t + s)
+        coefficients, used = curve / np.array([[factorial(k)] for k in range(len(curve))]), weights != 0.0
+        sampled = along(
+            lambda u, du, t: function(attach(u, first), attach(du, first), t),
+            *(coefficients, points[used], self.t + points[used]),
+        )
+        return zip(weights[used].tolist(), sampled, strict=True)
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem
@@ -366,8 +364,8 @@ class ProblemJets(JetSystem):
         """The derivatives of an order of dF/du' and dF/du along the curve."""
         halves_at = partial(linearize, self.problem, accurate=True)
         try:
-            along = self._along(halves_at, curve, order)
-            parts = [(weight * halves.mass, weight * halves.stiffness) for weight, halves in along]
+            sampled = self._along(halves_at, curve, order)
+            parts = [(weight * halves.mass, weight * halves.stiffness) for weight, halves in sampled]
         except EvaluationError:
             undefined = np.full((self.problem.n, self.problem.n), np.nan)
             return undefined, undefined
@@ -388,17 +386,10 @@ class ProblemJets(JetSystem):
         return matrix if any(map(sparse.issparse, parts.values())) else matrix.toarray()
 
 
-def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
-    """Entries relative to ``rows``: of the first matrix and, where they vanish, of the next ones."""
-    found, *more = (in_sizes(matrix.T, 1.0 / rows).T for matrix in matrices)
-    for matrix in more:
-        known = abs(found) > NEGLIGIBLE_ENTRY
-        found = found + matrix - (matrix.multiply(known) if sparse.issparse(known) else matrix * known)
-    triples = sparse.coo_matrix(found)
-    keep = np.abs(triples.data) > NEGLIGIBLE_ENTRY
-    return sparse.csr_matrix(
-        (triples.data[keep], (triples.row[keep], triples.col[keep])), shape=triples.shape
-    )
+def _entries(matrices: tuple[Any, ...], rows: Vector) -> Any:
+    """Where any of some matrices has an entry, relative to ``rows``, that is not negligible."""
+    sizes = [abs(sparse.csr_matrix(in_sizes(matrix.T, 1.0 / rows).T)) for matrix in matrices]
+    return reduce(sparse.csr_matrix.maximum, sizes) > NEGLIGIBLE_ENTRY
 
 
 def structure_near(problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[Any, Any]) -> Structure | None:

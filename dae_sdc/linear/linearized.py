@@ -159,26 +159,6 @@ def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str
     return nodes
 
 
-def consistent(system: ModelJets, x: Vector) -> Vector:
-    """Values of unknowns and derivatives near those that are no NaN, and satisfy all equations, by stages."""
-    sizes, known = np.ones(x.size), ~np.isnan(x)
-    x, nothing = np.nan_to_num(x), np.zeros(x.size, dtype=bool)
-    for stage in system.stages:
-        values = np.abs(x[stage.jets])
-        largest = max(1.0, values.max(initial=0.0))
-        # What is not known must not pull at what is.
-        least = np.where(known[stage.jets], LEAST_SIZE * largest, largest / LEAST_SIZE)
-        sizes[stage.jets] = np.maximum(values, least)
-    solver = Solver(system, Given(x, known, nothing, sizes))
-    near = solver.by_stages(x, nothing, 1.0 / sizes, keep=None if known.all() else known)
-    if near is None:
-        raise ConvergenceError(
-            f"the hidden constraints of {system.title} have no solution near the state at t={system.t:g}; "
-            f"give a consistent state, for instance of ds.initial"
-        )
-    return near
-
-
 class Linearizer(ABC):
     """The linear systems of equations at states."""
 
@@ -290,7 +270,7 @@ class LinearModel(Linearizer):
         return mass[:, self.places], -stiffness[:, self.places], -stiffness[:, self.input_places]
 
     def values(self, system: ModelJets, state: State) -> Vector:
-        """Values of all jets near a state and its derivative that satisfy the equations."""
+        """Values of all jets near a state and its derivative that satisfy the equations, stage by stage."""
         hidden, u = Hidden(system, self.states), np.nan_to_num(state.u)
         x = hidden.point(u, state.du)
         if np.isnan(x).any():  # Where derivatives are not known, higher ones are not either.
@@ -298,7 +278,22 @@ class LinearModel(Linearizer):
         count = len(self.model.names)
         for at, variable in enumerate(list(self.extended.variables_by_name.values())[count:]):
             x[system.place[count + at, 0]] = variable.start[0]
-        return consistent(system, x)
+        sizes, known, nothing = np.ones(x.size), ~np.isnan(x), np.zeros(x.size, dtype=bool)
+        x = np.nan_to_num(x)
+        for stage in system.stages:
+            values = np.abs(x[stage.jets])
+            largest = max(1.0, values.max(initial=0.0))
+            # What is not known must not pull at what is.
+            least = np.where(known[stage.jets], LEAST_SIZE * largest, largest / LEAST_SIZE)
+            sizes[stage.jets] = np.maximum(values, least)
+        solver = Solver(system, Given(x, known, nothing, sizes))
+        near = solver.by_stages(x, nothing, 1.0 / sizes, keep=None if known.all() else known)
+        if near is None:
+            raise ConvergenceError(
+                f"the hidden constraints of {system.title} have no solution near the state at "
+                f"t={system.t:g}; give a consistent state, for instance of ds.initial"
+            )
+        return near
 
     def near(self, state: State) -> State:
         """See :class:`Linearizer`."""

@@ -306,20 +306,14 @@ def _augment(system: Model, found: Structure, dependence: Dependence, begin: Sta
     used += [graph.total_derivative(system.roots[i], rate) for i, rate in rates.items()]
     unknowns = sorted({j for j, _ in graph.jets_of(*used)})
     leading = [(j, int(level[j])) for j in unknowns if level[j] >= 0]
-    first = len(system.names)
-    made: list[str] = []
-    values: dict[int, int] = {}
-    taken = [jet for jet in leading if jet[0] in dependence.pivots]
-    for j, order in taken:
-        starts[len(system.names), 0] = starts.get((j, order), 0.0)
-        values[graph.variable(j, order)] = graph.variable(len(system.names))
-        made.append(_new_name(system.names, system.names[j], order))
-        system.variable(made[-1])
-    idle = [jet for jet in leading if jet not in taken]
-    unknowns_made = range(first, len(system.names))
-    nonlinear = any(is_nonlinear(graph, node, lambda *jet: jet in leading) for node in used)
+    taken, idle = ([jet for jet in leading if (jet[0] in dependence.pivots) == new] for new in (True, False))
+    own, values = tuple(range(len(system.names), len(system.names) + len(taken))), dict[int, int]()
+    for new, (j, order) in zip(own, taken, strict=True):
+        starts[new, 0] = starts.get((j, order), 0.0)
+        values[graph.variable(j, order)] = graph.variable(new)
+        system.variable(_new_name(system.names, system.names[j], order))
     held = [{jet: starts.get(jet, 0.0) for jet in idle}]
-    if nonlinear:
+    if any(is_nonlinear(graph, node, lambda *jet: jet in leading) for node in used):
         # Copies of nonlinear equations may have a real solution for some constants alone.
         held += [_nearest(graph, used, begin), *(dict.fromkeys(idle, guess) for guess in (0.0, 1.0, 0.375))]
 
@@ -329,18 +323,19 @@ def _augment(system: Model, found: Structure, dependence: Dependence, begin: Sta
 
     best: tuple[int, Definition, Any] | None = None
     for numbers in held:
-        starts |= {(first + at, 0): numbers.get(jet, starts[first + at, 0]) for at, jet in enumerate(taken)}
+        starts |= {(j, 0): numbers.get(jet, starts[j, 0]) for j, jet in zip(own, taken, strict=True)}
         constants = {graph.variable(*jet): graph.constant(numbers.get(jet, 0.0)) for jet in idle}
         try:
             replaced, *copies = graph.substitute(used, values | constants)
-        except InputError:  # divides by 0 there
+            partials = residues(graph, [(node, 0) for node in copies])
+        except (InputError, NoValueError):  # divides by 0 there
             continue
-        if _determine(graph, copies, unknowns_made):
-            definition = Definition(tuple(unknowns_made), tuple(copies))
+        rows = [{j: slope for (j, _), slope in slopes.items() if j in own and slope} for slopes in partials]
+        if len(independent_rows(rows)) == len(rows):  # The copies determine as many new unknowns.
+            definition = Definition(own, tuple(copies))
             solution = definition.solve(graph, value)
-            if best is None or solution is not None:
-                best = replaced, definition, solution
-            if solution is not None or not nonlinear:
+            best = (replaced, definition, solution) if solution or best is None else best
+            if solution:
                 break
     if best is None:
         raise InputError(
@@ -351,11 +346,11 @@ def _augment(system: Model, found: Structure, dependence: Dependence, begin: Sta
     for (i, rate), node in zip(rates.items(), definition.roots, strict=True):
         system.add_root(node, _new_name(system.equation_names, system.equation_names[i], rate))
     system.definitions = (*system.definitions, definition)
-    starts.update({(j, 0): number for j, number in zip(definition.unknowns, solution or (), strict=False)})
-    for j, name in zip(definition.unknowns, made, strict=True):
+    starts |= {(j, 0): number for j, number in zip(own, solution or (), strict=False)}
+    made = tuple(system.names[j] for j in own)
+    for j, name in zip(own, made, strict=True):
         system.variables_by_name[name].start[0] = starts[j, 0]
-    others = dependence.differentiated(system, rates)
-    return Step("augmentation", system.equation_names[target], others, tuple(made))
+    return Step("augmentation", system.equation_names[target], dependence.differentiated(system, rates), made)
 
 
 def _nearest(graph: Graph, nodes: Sequence[int], begin: Start) -> dict[Jet, float]:
@@ -366,16 +361,6 @@ def _nearest(graph: Graph, nodes: Sequence[int], begin: Start) -> dict[Jet, floa
     x = np.array([begin.values.get(jet, 0.0) for jet in system.columns])
     point = solve(system, x, begin.t, [1.0 if known is None else known for known in begin.parameters])
     return {} if point is None else dict(zip(system.columns, point.x.tolist(), strict=True))
-
-
-def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
-    """Whether as many expressions as unknowns determine these: their Jacobian is regular."""
-    try:
-        partials = residues(graph, [(node, 0) for node in nodes])
-    except NoValueError:
-        return False
-    rows = [{j: slope for (j, _), slope in slopes.items() if j in unknowns and slope} for slopes in partials]
-    return len(independent_rows(rows)) == len(rows)
 
 
 def _new_name(taken: Sequence[str], name: str, order: int) -> str:
