@@ -472,11 +472,10 @@ def test_accelerations_do_not_depend_on_how_near_values_are_to_0(distance: float
     assert not [one for one in start.violated if one.equation.startswith("invariant")]
 
 
-@pytest.mark.parametrize("distance", [1e-2, 1e-6])
-def test_guesses_far_from_what_equations_are_defined_for_lead_to_values(distance: float) -> None:
+def test_guesses_far_from_what_equations_are_defined_for_lead_to_values() -> None:
     # Charges of this size are those of a hundred million volt.
     problem = ds.PROBLEMS["charge-pump"]()
-    off = np.array(problem.u_exact(0.0)) + distance * np.random.default_rng(5).normal(size=problem.n)
+    off = np.array(problem.u_exact(0.0)) + 1e-4 * np.random.default_rng(5).normal(size=problem.n)
     start = ds.initial("charge-pump", u0=off)
     # The input is 0, and so is the current into a gate at rest.
     assert (start["U_1"], start["I"]) == pytest.approx((0.0, 0.0), abs=1e-15)
