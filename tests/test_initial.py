@@ -457,6 +457,33 @@ def test_guesses_near_a_rest_lead_to_values_as_near(distance: float) -> None:
     assert max(abs(start.values[name] - value) for name, value in exact.items()) < 20.0 * distance
 
 
+@pytest.mark.parametrize("distance", [1e-2, 1e-4, 1e-6])
+def test_accelerations_do_not_depend_on_how_near_values_are_to_0(distance: float) -> None:
+    # The rolling disk does not accelerate, and its contact pulls it around a circle.
+    problem = ds.PROBLEMS["rolling-disk"]()
+    off = distance * np.random.default_rng(5).normal(size=problem.n)
+    start = ds.initial("rolling-disk", u0=np.array(problem.u_exact(0.0)) + off)
+    theta, turn, roll = (start[name] for name in ("theta", "v_theta", "v_phi"))
+    pull = problem.m * problem.R * roll * turn
+    assert start["der(v_phi)"] == pytest.approx(0.0, abs=1e-11)
+    forces = [start["lambda_1"], start["lambda_2"]]
+    assert forces == pytest.approx([pull * np.sin(theta), -pull * np.cos(theta)], abs=1e-11)
+    # Its invariants are its constraints, and no further equations.
+    assert not [one for one in start.violated if one.equation.startswith("invariant")]
+
+
+def test_guesses_far_from_what_equations_are_defined_for_lead_to_values() -> None:
+    # Charges of this size are those of a hundred million volt.
+    problem = ds.PROBLEMS["charge-pump"]()
+    off = np.array(problem.u_exact(0.0)) + 1e-4 * np.random.default_rng(5).normal(size=problem.n)
+    start = ds.initial("charge-pump", u0=off)
+    # The input is 0, and so is the current into a gate at rest.
+    assert (start["U_1"], start["I"]) == pytest.approx((0.0, 0.0), abs=1e-15)
+    left = {one.equation: one.residual for one in start.violated}
+    assert left["current into the gate"] == pytest.approx(off[-1], rel=1e-8)
+    assert left["input"] == pytest.approx(-off[5], rel=1e-12)
+
+
 def mixed() -> ds.FunctionProblem:
     """a = sin(t), a' + c = 0 and b' + b = 0 in combinations, whose pattern does not tell the constraint."""
 

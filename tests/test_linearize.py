@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 import types
 from pathlib import Path
@@ -184,6 +185,31 @@ def test_a_hanging_pendulum_swings_with_its_frequency() -> None:
     )
     same(standing.poles, [np.sqrt(9.8), -np.sqrt(9.8)], 1e-13)
     assert not standing.stable
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-2])
+def test_a_state_whose_derivatives_are_not_given_keeps_its_values(distance: float) -> None:
+    t, problem = 0.3, ds.PROBLEMS["hessenberg-3"]()
+    exact = np.array(problem.u_exact(t))
+    off = exact + distance * np.sin(1.0 + np.arange(5))
+    found = ds.linearize("hessenberg-3", at=off.tolist(), t=t)
+    assert np.abs(found.u - off).max() <= 10.0 * distance + 1e-14
+    # The derivatives are those of the equations, and hidden constraints leave y2 v1 - y1 v2 = 0.
+    y1, y2, v1, v2, _ = found.u
+    assert y2 * v1 == pytest.approx(y1 * v2, rel=1e-9)
+    assert found.du[:2] == pytest.approx([2.0 * y1 * y2 * v1 * v2, -y1 * y2 * v2**2], rel=1e-9)
+    known = ds.linearize("hessenberg-3", at=ds.initial("hessenberg-3", u0=exact, t0=t))
+    same(found.poles, known.poles, 1e-8 + 20.0 * distance)
+
+
+def test_a_function_that_cannot_be_read_has_the_derivatives_of_its_equations() -> None:
+    def growing(t: float, u: Any, du: Any) -> list[float]:
+        return [struct.unpack("d", struct.pack("d", u[0]))[0] * du[0] - 1.0]
+
+    # u u' = 1: small changes of u decay as those of sqrt(u0^2 + 2 t), with the rate 1 / u^2.
+    found = ds.linearize(ds.FunctionProblem(growing, 1, ("u",)), at=[2.0])
+    assert found.du == pytest.approx([0.5], rel=1e-9)
+    same(found.poles, [-0.25], 1e-6)
 
 
 @pytest.mark.parametrize("name", ["car-axis", "seven-body", "slider-crank-4", "rigid-slider-crank"])

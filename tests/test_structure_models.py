@@ -429,6 +429,20 @@ def test_augmentation_keeps_the_solution_of_the_robot_arm() -> None:
         assert abs(expression.xreplace(at).evalf()) < 1e-6  # the published digits
 
 
+def test_copies_have_the_values_that_nonlinear_equations_need() -> None:
+    # x = -tan(t), y = -1, z = 0 and w = 1 / sqrt(2). With x' = 0 in the copies, w^2 would be -1/2.
+    model = ds.Model("turning")
+    x, y, z, w = model.variables("x y z w", start=[0.1, -0.9, 0.0, 0.6])
+    s, c = sympy.sin(model.t), sympy.cos(model.t)
+    along = x * s + y * c + model.der(z) + 1 / c
+    across = model.der(x) * c - model.der(y) * s + w**2 - sympy.Rational(1, 2) + 1 / c
+    model.equations(x * c - y * s, along * s + across * c, along * c - across * s, z)
+    assert [step.method for step in ds.repair(model).steps] == ["augmentation"]
+    start = ds.initial(model)
+    assert [start[name] for name in "xyzw"] == pytest.approx([0.0, -1.0, 0.0, 0.5**0.5], abs=1e-12)
+    assert start["der(x)"] == pytest.approx(-1.0, abs=1e-12)
+
+
 def test_factors_that_are_not_constant_need_augmentation() -> None:
     with pytest.raises(InputError, match="use augmentation"):
         ds.repair("robot-arm", method="lc")

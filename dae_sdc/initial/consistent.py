@@ -208,7 +208,10 @@ class Initial:
         if len(self.solutions) > 1:
             lines.append(f"{len(self.solutions)} solutions with the same free values:")
             first = self.solutions[0]
-            told = [name for name in first if _differs(name, self.solutions)]
+            least = TERM_ROUND_OFF * max(map(abs, first.values()))
+            values = {name: [one[name] for one in self.solutions] for name in first}
+            differ = ((name, max(of) - min(of), max(map(abs, of))) for name, of in values.items())
+            told = [name for name, apart, size in differ if apart > REPORTED_CHANGE * size + least]
             for number, one in enumerate(self.solutions[:MOST_LINES], start=1):
                 shown = ", ".join(f"{name} = {one[name]:.10g}" for name in told[:8])
                 lines.append(f"  {number}: {shown}{' (this one)' if one is first else ''}")
@@ -237,12 +240,6 @@ def _table(blocks: Sequence[SolvedBlock]) -> list[str]:
 
 def _more(total: int, what: str) -> list[str]:
     return [f"  ... and {total - MOST_LINES} more {what}"] if total > MOST_LINES else []
-
-
-def _differs(name: str, solutions: Sequence[Mapping[str, float]]) -> bool:
-    values = [one[name] for one in solutions]
-    noise = TERM_ROUND_OFF * max(abs(value) for value in solutions[0].values())
-    return max(values) - min(values) > REPORTED_CHANGE * max(map(abs, values)) + noise
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:

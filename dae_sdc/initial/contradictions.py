@@ -122,8 +122,7 @@ def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: 
         else:
             scaled = dense(matrix) / factors[:, None] / columns
             # A QR factorisation is cheaper than singular values.
-            found = lstsq(scaled, values / factors, cond=dependent, lapack_driver="gelsy")[0]
-            step = -found / columns
+            step = -lstsq(scaled, values / factors, cond=dependent, lapack_driver="gelsy")[0] / columns
     except (np.linalg.LinAlgError, SingularMatrixError, ValueError):
         return None
     return step if np.isfinite(step).all() else None

@@ -14,7 +14,7 @@ from dae_sdc.dae.projection import dense
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, NotReducibleError
 from dae_sdc.initial.neighbourhood import Neighbourhood
-from dae_sdc.jets.differences import Stencil, derivative_array, monomials
+from dae_sdc.jets.differences import Stencil, along, derivative_array
 
 # PAIRS, STEP: points of central differences on either side, and their distance in units of a time over
 # which the coefficients change little.
@@ -377,10 +377,11 @@ class CurveArrayProblem(ArrayProblem):
     ) -> list[Any]:
         """What a function of u, u' and t says at the points of a stencil on the polynomial."""
         coefficients = np.vstack([u, z / np.arange(1.0, len(z) + 1.0)[:, None]])
-        states, rates = (half @ coefficients for half in monomials(np.array(stencil.points), len(z) + 1))
-        rates *= self._near.time / step
-        points = zip(states, rates, stencil.points, strict=True)
-        return [function(u_at, du_at, t + k * step) for u_at, du_at, k in points]
+        places, turn = np.array(stencil.points), self._near.time / step
+        of_times = along(
+            lambda u, du, at: function(u, du * turn, at), coefficients, places, t + places * step
+        )
+        return list(of_times)
 
     def _residual(
         self, t: float, u: Vector, z: Vector, step: float, stencil: Stencil

@@ -23,7 +23,7 @@ from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import JetSystem, Stage, offsets_stages, row_name
 from dae_sdc.initial.neighbourhood import LATER, Neighbourhood, in_sizes
-from dae_sdc.jets.differences import Stencil, monomials
+from dae_sdc.jets.differences import Stencil, along
 from dae_sdc.jets.graph import Integers
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.rank import floating_rank
@@ -52,6 +52,8 @@ POINTS_OF_PATTERN = 3  # Number of points near the given one at which entries of
 NEGLIGIBLE_ENTRY = 1e-13  # Entry, relative to the largest of its equation, up to which it counts as 0.
 # Part of the time of a :class:`Neighbourhood` over which curves without a known rate change little.
 LEAST_TIME = 0.01
+# Part of the longest unit of differences below which the values that make it short are looked at once more.
+SHORT_TIME = 0.01
 TINY = float(np.finfo(float).tiny)
 
 
@@ -67,8 +69,8 @@ def difference(order: int, forward: bool = False) -> tuple[Vector, Vector]:
 
 
 def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
-    """Entries of dF/du' and dF/du near a start, relative to the largest of each equation."""
-    # Shape of the result: mass, stiffness (n, n).
+    """Where dF/du' and dF/du have entries near a start, and those at it relative to the largest of a row."""
+    # Shapes of the result: (n, n).
     pairs: list[tuple[Any, Any]] = []
     at_start = None
     for number in range(POINTS_OF_PATTERN):
@@ -84,7 +86,7 @@ def patterns_near(near: Neighbourhood) -> tuple[Any, Any, tuple[Any, Any]]:
     largest = dense(sum(abs(mass) + abs(stiffness) for mass, stiffness in pairs).max(axis=1)).ravel()
     largest[largest == 0.0] = 1.0
     # All points count, because an entry may vanish at one of them by chance.
-    pair = [_largest(parts, largest) for parts in zip(*pairs, strict=True)]
+    pair = [_entries(parts, largest) for parts in zip(*pairs, strict=True)]
     held: tuple[Any, Any] = pairs[0]
     with suppress(DAEError):
         held = near.halves(near.t, *near.where_they_hold(near.t, *near.point(0), known=at_start))
@@ -112,7 +114,7 @@ class ProblemJets(JetSystem):
     def __init__(
         self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False, times: int | None = None
     ) -> None:
-        self._forward, self._shortened = forward, 1.0
+        self._forward, self._shortened, self._lengthened = forward, 1.0, 0.0
         self._last: tuple[Any, Any] = None, None  # The Jacobian that was made last, after what it is of.
         self.t, self.title = t, type(problem).__name__
         n = self.unknowns = problem.n
@@ -124,14 +126,11 @@ class ProblemJets(JetSystem):
         wanted = max(10.0 * float(problem.dt), LEAST_TIME * near.time)
         self._longest = min(wanted, 0.5 * span) if span > 0.0 else wanted
         mass, stiffness, here = patterns_near(near)
-        self.algebraic = np.asarray(abs(mass).sum(axis=0)).ravel() == 0.0
+        self.algebraic = np.asarray(mass.sum(axis=0)).ravel() == 0
         found = structure_near(problem, mass, stiffness, here) if times is None else None
         self.whole = found is None
-        if found is None:
-            times = max(0, (problem.index or 1) - 1) if times is None else times
-            c, d = np.full(n, times), np.full(n, times + 1)
-        else:
-            c, d = found.c, found.d
+        times = max(0, (problem.index or 1) - 1) if times is None else times
+        c, d = (np.full(n, times), np.full(n, times + 1)) if found is None else (found.c, found.d)
         most = len(DIFFERENCES) - 1
         if c.max() > most:
             raise InputError(
@@ -148,7 +147,7 @@ class ProblemJets(JetSystem):
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
         self.invariants = getattr(problem, "invariants", None)
         extra = names_given(problem, "invariant_names") if self.invariants is not None else ()
-        self._added = self._not_among(stiffness, mass, near) if extra else np.zeros(0, dtype=np.int64)
+        self._added = self._not_among(mass, near) if extra else np.zeros(0, dtype=np.int64)
         extra = tuple(extra[row] for row in self._added)
         self.row_names = (*names, *(f"invariant {name}" for name in extra))
         self.row_orders = (*(k for _, k in rows), *(0 for _ in extra))
@@ -159,20 +158,27 @@ class ProblemJets(JetSystem):
         self._column[[k for _, k in jets], [j for j, _ in jets]] = np.arange(len(jets))
         self.stages = tuple(self._with_invariants(stages, len(extra), d, near))
         if self.differentiated and max(near.time, 4.0 * self._longest) <= LATER * near.natural:
+            rates = near.sizes / near.natural * np.sin(1.0 + 3.0 * np.arange(near.n))
+            curve = np.pad([near.u, rates], ((0, self._highest - 1), (0, 0)))
             with suppress(DAEError):
-                self._longest = self._accurate_time(near, int(c.max()))
+                self._longest *= self._accurate_part(curve, LATER * near.natural / self._longest)
 
-    def _not_among(self, stiffness: Any, mass: Any, near: Neighbourhood) -> Integers:
-        """Numbers of the invariants that are no equations of the problem, by their gradients near a state."""
-        assert self.invariants is not None
-        problem: Any = self.problem
-        gradients = problem.invariants_jacobian(attach(near.point(0)[0], problem.n_diff), self.t)
-        own = np.asarray(sparse.csr_matrix(gradients).toarray()) * near.sizes
-        plain = np.flatnonzero(np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0)
-        rows = np.asarray(stiffness[plain].toarray())
+    def _not_among(self, mass: Any, near: Neighbourhood) -> Integers:
+        """Numbers of the invariants that are no equations of the problem, by their values near a state."""
+        problem, values = self.problem, list[Any]()
+        for state, slope in map(near.point, range(POINTS_OF_PATTERN)):
+            with suppress(DAEError):
+                u, du = attach(state, problem.n_diff), attach(slope, problem.n_diff)
+                values.append((np.array(problem.evaluate(u, du, self.t)), self._invariants_at(u)))
+        rows, own = map(np.transpose, zip(*values, strict=True))
+        rows = rows[np.asarray(mass.sum(axis=1)).ravel() == 0]
         sizes = np.linalg.norm(own, axis=1)[:, None] * np.linalg.norm(rows, axis=1)[None]
         parallel = np.abs(own @ rows.T) >= (1.0 - 1e-9) * np.maximum(sizes, 1e-300)
         return np.flatnonzero(~parallel.any(axis=1))
+
+    def _invariants_at(self, u: Vector) -> Vector:
+        invariants: Any = self.invariants
+        return np.array(invariants(attach(u, self.problem.n_diff), self.t), dtype=np.float64)
 
     def _with_invariants(
         self, stages: list[Stage], count: int, d: Integers, near: Neighbourhood
@@ -220,18 +226,23 @@ class ProblemJets(JetSystem):
             if moving.any():
                 ratio = factorial(k) * size[moving] / np.abs(curve[k][moving])
                 least = min(least, float(ratio.min() ** (1.0 / k)))
-        return least
+        if self.differentiated and not self._lengthened and least < SHORT_TIME * self._longest:
+            # Values that happen to be near 0 do not tell how far they may move.
+            self._lengthened = 1.0
+            with suppress(DAEError):
+                self._lengthened = self._accurate_part(curve, self._longest / least)
+        return min(self._longest, least * max(1.0, self._lengthened))
 
-    def _accurate_time(self, near: Neighbourhood, order: int) -> float:
-        """The unit of differences, from that of a short run on, at which a longer one changes them least."""
-        curve = np.zeros((self._highest + 1, near.n))
-        curve[:2] = near.u, near.sizes / near.natural * np.sin(1.0 + 3.0 * np.arange(near.n))
-        parts = 4.0 ** np.arange(1.0 + np.log(LATER * near.natural / self._longest) / np.log(4.0))
-        values = np.array([self.with_steps(part)._derivative(curve, order) for part in parts])
+    def _accurate_part(self, curve: Vector, longest: float) -> float:
+        """By what the steps of differences are multiplied so that longer ones change derivatives least."""
+        parts = 4.0 ** np.arange(1.0 + np.log(longest) / np.log(4.0))
+        plain, order = copy.copy(self), max(self.row_orders[: self._count])
+        plain._lengthened = 1.0
+        values = np.array([plain.with_steps(part)._derivative(curve, order) for part in parts])
         with np.errstate(all="ignore"):
             changes = np.abs(np.diff(values, axis=0)) / np.fmax.reduce(np.abs(values) + TINY)
         worst = np.where(np.isfinite(changes), changes, np.inf).max(axis=1)
-        return self._longest * float(parts[worst.argmin()])
+        return float(parts[worst.argmin()])
 
     def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
         """Times of the points of a difference, relative to that of the curve, and weights of their values."""
@@ -254,14 +265,12 @@ class ProblemJets(JetSystem):
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""
-        problem, curve, chosen = self.problem, self._curve(x), self._chosen(stage)
-        first, values, orders = problem.n_diff, np.empty(chosen.size), self._orders(chosen)
+        curve, chosen = self._curve(x), self._chosen(stage)
+        values, orders = np.empty(chosen.size), self._orders(chosen)
         for order in np.unique(orders).tolist():
             at = np.flatnonzero(orders == order)
             if order < 0:
-                assert self.invariants is not None
-                every = np.asarray(self.invariants(attach(curve[0], first), self.t), dtype=np.float64)
-                values[at] = every[self._added[chosen[at] - self._count]]
+                values[at] = self._invariants_at(curve[0])[self._added[chosen[at] - self._count]]
                 continue
             values[at] = self._derivative(curve, order)[self._equations[chosen[at]]]
         return values
@@ -273,11 +282,12 @@ class ProblemJets(JetSystem):
     def _along(self, function: Callable[..., Any], curve: Vector, order: int) -> Iterator[tuple[float, Any]]:
         """Weights in the difference for a derivative, and what a function of u, u' and t says there."""
         first, (points, weights) = self.problem.n_diff, self._points(curve, order)
-        coefficients = curve / np.array([[factorial(k)] for k in range(len(curve))])
-        halves = (half @ coefficients for half in monomials(points, len(curve)))
-        for s, weight, u, du in zip(points.tolist(), weights.tolist(), *halves, strict=True):
-            if weight:
-                yield weight, function(attach(u, first), attach(du, first), self.t + s)
+        coefficients, used = curve / np.array([[factorial(k)] for k in range(len(curve))]), weights != 0.0
+        sampled = along(
+            lambda u, du, t: function(attach(u, first), attach(du, first), t),
+            *(coefficients, points[used], self.t + points[used]),
+        )
+        return zip(weights[used].tolist(), sampled, strict=True)
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem
@@ -354,8 +364,8 @@ class ProblemJets(JetSystem):
         """The derivatives of an order of dF/du' and dF/du along the curve."""
         halves_at = partial(linearize, self.problem, accurate=True)
         try:
-            along = self._along(halves_at, curve, order)
-            parts = [(weight * halves.mass, weight * halves.stiffness) for weight, halves in along]
+            sampled = self._along(halves_at, curve, order)
+            parts = [(weight * halves.mass, weight * halves.stiffness) for weight, halves in sampled]
         except EvaluationError:
             undefined = np.full((self.problem.n, self.problem.n), np.nan)
             return undefined, undefined
@@ -376,17 +386,10 @@ class ProblemJets(JetSystem):
         return matrix if any(map(sparse.issparse, parts.values())) else matrix.toarray()
 
 
-def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
-    """Entries relative to ``rows``: of the first matrix and, where they vanish, of the next ones."""
-    found, *more = (in_sizes(matrix.T, 1.0 / rows).T for matrix in matrices)
-    for matrix in more:
-        known = abs(found) > NEGLIGIBLE_ENTRY
-        found = found + matrix - (matrix.multiply(known) if sparse.issparse(known) else matrix * known)
-    triples = sparse.coo_matrix(found)
-    keep = np.abs(triples.data) > NEGLIGIBLE_ENTRY
-    return sparse.csr_matrix(
-        (triples.data[keep], (triples.row[keep], triples.col[keep])), shape=triples.shape
-    )
+def _entries(matrices: tuple[Any, ...], rows: Vector) -> Any:
+    """Where any of some matrices has an entry, relative to ``rows``, that is not negligible."""
+    sizes = [abs(sparse.csr_matrix(in_sizes(matrix.T, 1.0 / rows).T)) for matrix in matrices]
+    return reduce(sparse.csr_matrix.maximum, sizes) > NEGLIGIBLE_ENTRY
 
 
 def structure_near(problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[Any, Any]) -> Structure | None:

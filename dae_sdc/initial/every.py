@@ -307,18 +307,14 @@ class EveryStart:
         key = x[known].tobytes()
         if key not in block.known:
             entered = [self.system.jet_names[j] for j in chosen if j in set(known.tolist())]
-            found = self._solve(block, x, group.stage, entered)
+            told, found = self._solver.solve(block, x, group.stage, entered)
+            place = tuple(block.part.rows), tuple(block.cols.tolist())
+            before = self._records.get(place)
+            self._records[place] = told if before is None else before.and_again(told)
+            if not found:
+                self._failures.append((1, self._nothing_real(block, x, told.complex, told.kind)))
             block.known[key] = self._all_turns(block, found, set(chosen))
         return [put(x, block.cols, values) for values in block.known[key]]
-
-    def _solve(self, block: Block, x: Vector, stage: int, chosen: list[str]) -> list[Vector]:
-        told, found = self._solver.solve(block, x, stage, chosen)
-        key = tuple(block.part.rows), tuple(block.cols.tolist())
-        before = self._records.get(key)
-        self._records[key] = told if before is None else before.and_again(told)
-        if not found:
-            self._failures.append((1, self._nothing_real(block, x, told.complex, told.kind)))
-        return found
 
     def _all_turns(self, block: Block, found: list[Vector], chosen: set[int]) -> list[Vector]:
         """Solutions of a block, with those that differ by turns of its angles."""

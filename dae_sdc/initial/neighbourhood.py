@@ -60,8 +60,12 @@ class Neighbourhood:
             rows = np.maximum(of_mass * self.time / self.natural, of_stiffness)
             entries, larger = sparse.coo_matrix(halves[1]), np.full(self.n, np.inf)
             np.minimum.at(larger, entries.col, rows[entries.row] / np.maximum(abs(entries.data), TINY))
-            self.sizes = self.sizes * np.where(np.isfinite(larger) & (larger > AT_REST), larger, 1.0)
-            self.time = min(self.time, self.natural)
+            self.time, plain = min(self.time, self.natural), self.sizes
+            self.sizes = plain * np.where(np.isfinite(larger) & (larger > AT_REST), larger, 1.0)
+            try:
+                self.halves(self.t, *self.point(0), accurate=False)
+            except DAEError:  # Far from the start the equations may have no values.
+                self.sizes = plain
 
     def typical(self, jets: Sequence[tuple[int, int]]) -> Vector:
         """Sizes of unknowns and their derivatives, shape (jets,); NaN for unknowns that a repair adds."""

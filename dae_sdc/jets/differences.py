@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -24,11 +24,11 @@ def taylor_weights(points: Sequence[int], highest: int) -> Vector:
     return weights
 
 
-def monomials(places: Vector, count: int) -> tuple[Vector, Vector]:
-    """Powers of places from 0 on, shape (K, count), and their derivatives: a curve from its coefficients."""
-    powers = np.arange(count)
-    at = np.asarray(places, dtype=np.float64)[:, None]
-    return at**powers, powers * at ** np.maximum(powers - 1, 0)
+def along(function: Any, coefficients: Vector, places: Vector, times: Vector) -> Iterator[Any]:
+    """What a function of u, u' and t says on a curve of Taylor coefficients, at places and their times."""
+    powers, at = np.arange(len(coefficients)), np.asarray(places, dtype=np.float64)[:, None]
+    halves = at**powers @ coefficients, (powers * at ** np.maximum(powers - 1, 0)) @ coefficients
+    return map(function, *halves, times.tolist())
 
 
 @dataclass(frozen=True)

@@ -127,9 +127,9 @@ class Hidden:
         self._values, self._rates = (np.array(one, dtype=np.intp).reshape(-1, 2).T for one in (own, slopes))
         self.rows = np.flatnonzero(np.array(system.row_orders) > 0)
 
-    def point(self, u: Vector, du: Vector) -> Vector:
-        """Values of all jets."""
-        x = np.zeros(len(self.system.jets))
+    def point(self, u: Vector, du: Vector, rest: float = 0.0) -> Vector:
+        """Values of all jets, with a number for what is neither in u nor in u'."""
+        x = np.full(len(self.system.jets), rest)
         x[self._values[1]] = u[self._values[0]]
         x[self._rates[1]] = du[self._rates[0]]
         return x
@@ -483,34 +483,28 @@ def _search(rest: Rest) -> tuple[Rest, Vector, tuple[str, ...]]:
 
 
 def _lawful(rest: Rest, x: Vector) -> tuple[Rest, Vector]:
-    """The steady state with the conserved quantities of the guess, and the equations with them if any."""
-    laws = _laws(rest, x)
-    if laws is None:
-        return rest, x
-    bound = replace(rest, conserved=laws)
-    for begin in (x, rest.begin):
-        found, worst = newton(bound, begin)
-        if worst <= RELATIVE_REST_RESIDUAL:
-            return bound, found
-    return rest, x
+    r"""The steady state with the conserved quantities of the guess, and the equations with them if any.
 
-
-def _laws(rest: Rest, x: Vector) -> Vector | None:
-    r"""Linear conservation laws: :math:`w^T F_{u'} u` with :math:`w^T F(u) = 0` at rest and at the guess."""
+    Linear conservation laws are :math:`w^T F_{u'} u` with :math:`w^T F(u) = 0` at rest and at the guess.
+    """
     n = rest.problem.n
     if n > MOST_DENSE_VALUES:
-        return None
+        return rest, x
     u, du = rest.state(x)
     mass, stiffness = map(dense, rest.halves(u, du))
     rows = row_scales(stiffness, np.maximum(np.abs(u), 1.0))
     left, values, _ = np.linalg.svd((stiffness * np.maximum(np.abs(u), 1.0) / rows[:, None])[:n])
-    rank = int((values > DEPENDENT_ROWS * values[0]).sum())
-    null = left[:, rank:].T
+    null = left[:, int((values > DEPENDENT_ROWS * values[0]).sum()) :].T
     start = rest.with_rates(rest.u, rest.du, rest.t)[:n] / rows[:n]
-    if not null.size or not np.abs(null @ start).max() <= LAWFUL_PART * np.abs(start).max(initial=0.0):
-        return None
     laws: Vector = null @ (mass[:n] / rows[:n, None])
-    return laws if np.abs(laws).max() > 0.0 else None
+    holds = np.abs(null @ start).max(initial=0.0) <= LAWFUL_PART * np.abs(start).max(initial=0.0)
+    if holds and np.abs(laws).max(initial=0.0) > 0.0:
+        bound = replace(rest, conserved=laws)
+        for begin in (x, rest.begin):
+            found, worst = newton(bound, begin)
+            if worst <= RELATIVE_REST_RESIDUAL:
+                return bound, found
+    return rest, x
 
 
 def _left(rest: Rest, x: Vector, worst: float) -> str:

@@ -19,6 +19,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError, require_number
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.jets import ModelJets
+from dae_sdc.initial.search import initial_of_problem
 from dae_sdc.initial.solver import Given, Solver
 from dae_sdc.linear.equilibrium import Hidden, Rest
 from dae_sdc.linear.system import (
@@ -45,7 +46,7 @@ Inputs = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A state of equations with its derivative, shapes (n,), at a time."""
+    """A state of equations with its derivative, shapes (n,), NaN where it is not known, at a time."""
 
     t: float
     u: Vector
@@ -159,21 +160,6 @@ def outputs_of(outputs: Sequence[str], names: Sequence[str], units: Sequence[str
     return nodes
 
 
-def consistent(system: ModelJets, x: Vector) -> Vector:
-    """Values of unknowns and derivatives near given ones that satisfy all equations, stage by stage."""
-    sizes, nothing = np.ones(x.size), np.zeros(x.size, dtype=bool)
-    for stage in system.stages:
-        values = np.abs(x[stage.jets])
-        sizes[stage.jets] = np.maximum(values, LEAST_SIZE * max(1.0, values.max(initial=0.0)))
-    near = Solver(system, Given(x, ~nothing, nothing, sizes)).by_stages(x, nothing, 1.0 / sizes)
-    if near is None:
-        raise ConvergenceError(
-            f"the hidden constraints of {system.title} have no solution near the state at t={system.t:g}; "
-            f"give a consistent state, for instance of ds.initial"
-        )
-    return near
-
-
 class Linearizer(ABC):
     """The linear systems of equations at states."""
 
@@ -200,7 +186,7 @@ class Linearizer(ABC):
 
     def near(self, state: State) -> State:
         """The consistent state near a given one; the given one where hidden constraints are not known."""
-        return state
+        return replace(state, du=np.nan_to_num(state.du))
 
     def linearize(
         self, state: State, outputs: Sequence[str] = (), preferred: Sequence[str] = ()
@@ -285,24 +271,38 @@ class LinearModel(Linearizer):
         return mass[:, self.places], -stiffness[:, self.places], -stiffness[:, self.input_places]
 
     def values(self, system: ModelJets, state: State) -> Vector:
-        """Values of all jets near a state and its derivative that satisfy the equations."""
-        x = Hidden(system, self.states).point(np.nan_to_num(state.u), np.nan_to_num(state.du))
+        """Values of all jets near a state and its derivative that satisfy the equations, stage by stage."""
+        hidden, u = Hidden(system, self.states), np.nan_to_num(state.u)
+        x = hidden.point(u, state.du)
+        if np.isnan(x).any():  # Where derivatives are not known, higher ones are not either.
+            x = hidden.point(u, state.du, np.nan)
         count = len(self.model.names)
         for at, variable in enumerate(list(self.extended.variables_by_name.values())[count:]):
             x[system.place[count + at, 0]] = variable.start[0]
-        return consistent(system, x)
+        x, known, sizes, nothing = np.nan_to_num(x), ~np.isnan(x), np.ones(x.size), np.zeros(x.size, bool)
+        for stage in system.stages:
+            values, is_known = np.abs(x[stage.jets]), known[stage.jets]
+            largest = max(1.0, values.max(initial=0.0))
+            # What is not known must not pull at what is.
+            sizes[stage.jets] = np.maximum(values, largest * np.where(is_known, LEAST_SIZE, 1.0 / LEAST_SIZE))
+        solver = Solver(system, Given(x, known, nothing, sizes))
+        near = solver.by_stages(x, nothing, 1.0 / sizes, keep=None if known.all() else known)
+        if near is None:
+            raise ConvergenceError(
+                f"the hidden constraints of {system.title} have no solution near the state at "
+                f"t={system.t:g}; give a consistent state, for instance of ds.initial"
+            )
+        return near
 
     def near(self, state: State) -> State:
         """See :class:`Linearizer`."""
         system = self.jets(state.t)
         if system is None:
-            return state
+            return super().near(state)
         x, place = self.values(system, state), system.place
-        rates = [
-            x[place[j, k + 1]] if (j, k + 1) in place else old
-            for (j, k), old in zip(self.states, state.du.tolist(), strict=True)
-        ]
-        return State(state.t, np.array([x[place[one]] for one in self.states]), np.array(rates))
+        jets = np.array([place.get((j, k + 1), -1) for j, k in self.states])
+        rates = np.where(jets < 0, np.nan_to_num(state.du), x[jets])
+        return State(state.t, x[[place[one] for one in self.states]], rates)
 
     def minimal(
         self, state: State, preferred: Sequence[str] = (), tangent: bool = False
@@ -331,14 +331,20 @@ class LinearProblem(Linearizer):
         if getattr(problem, "jacobian", None) is None:
             self.dependent = DEPENDENT_BY_DIFFERENCES
 
+    def near(self, state: State) -> State:
+        """See :class:`Linearizer`; where no derivative is known, they follow from the equations."""
+        if np.isnan(state.du).all():
+            start = initial_of_problem(self.problem, u0=state.u, t0=state.t)
+            state = State(state.t, start.u, start.du)
+        return super().near(state)
+
     def matrices(self, state: State) -> tuple[Any, Any, Any]:
         """E, A and B at a state, sparse."""
         problem = self.problem
         rest = Rest.at(problem, state.t, state.u, state.du)
         with uncounted(problem):
-            mass, stiffness = (
-                sparse.csc_matrix(half)[: problem.n] for half in rest.halves(state.u, state.du)
-            )
+            halves = rest.halves(state.u, state.du)
+            mass, stiffness = (sparse.csc_matrix(half)[: problem.n] for half in halves)
             columns = [self._column(name, factors, rest) for name, factors in self.inputs.items()]
         B = np.array(columns).reshape(len(columns), problem.n).T
         return mass, -stiffness, sparse.csc_matrix(B)

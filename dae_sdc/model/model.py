@@ -62,7 +62,7 @@ class Definition:
         place = {Leaf("u", j): at for at, j in enumerate(self.unknowns)}
         slopes = (graph.gradient(root) for root in self.roots)
         entries = [slope.get(graph.variable(j, 0), graph.zero) for slope in slopes for j in self.unknowns]
-        nodes, solution = [*self.roots, *entries], np.zeros(n)
+        nodes, solution = [*self.roots, *entries], np.nan_to_num([values(leaf) for leaf in place])
 
         def value(leaf: Leaf) -> float:
             return float(solution[place[leaf]]) if leaf in place else values(leaf)

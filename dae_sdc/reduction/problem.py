@@ -17,6 +17,7 @@ from dae_sdc.errors import InconsistentStateError, InputError
 from dae_sdc.expressions.codegen import Compiled, compile_program, parameters_of
 from dae_sdc.expressions.dag import Leaf, name_of
 from dae_sdc.expressions.graph import Graph, Input, Program
+from dae_sdc.jets.graph import GraphJets, differentiated
 from dae_sdc.model.jumps import Sided, timetable_of
 from dae_sdc.model.problem import DENSE, Form, ModelProblem, Origin, Shared, form_of, jacobian_outputs
 from dae_sdc.reduction.separate import Goal, Jet, Separated
@@ -239,16 +240,12 @@ def check_invariants(
         points = list(find_points(Prolongation(graph, rows, times, analysed.d.tolist(), start.unit), start))
         if points:
             break
-    for name, node in invariants:
-        leaves, slopes = zip(*sorted(graph.gradient(node).items()), strict=True)
-        rates = [graph.total_derivative(leaf) for leaf in leaves]
-        for point in points:
-            values = point.evaluate([*slopes, *rates])
-            if values is None:
-                continue
-            terms = [a * b for a, b in zip(values[: len(slopes)], values[len(slopes) :], strict=True)]
-            rate = sum(terms)
-            if abs(rate) > LARGEST_RATE * (1e-3 + sum(map(abs, terms))):
+    for point in points:
+        orders, place = [(node, 1) for node in nodes], point.system.place
+        jets = GraphJets(differentiated(graph, nodes), orders, place, point.known)
+        rates = zip(invariants, jets.values(point.x).tolist(), jets.terms(point.x).tolist(), strict=True)
+        for (name, _), rate, size in rates:
+            if abs(rate) > LARGEST_RATE * (1e-3 + size):
                 raise InputError(
                     f"{name} is no invariant of model {model.name}: it changes at a rate of {rate:.3g} at a "
                     f"point that satisfies the equations, t={point.t:.6g}; correct or leave it out"

@@ -250,7 +250,7 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
     if isinstance(at, Mapping):
         rates = {str(name): value for name, value in at.items() if str(name) not in names}
         at = {name: value for name, value in at.items() if str(name) in names}
-    u, du = guess_of(problem, at, time), np.zeros(len(names))
+    u, du = guess_of(problem, at, time), np.full(len(names), np.nan)
     place = {f"der({unknown})": j for j, unknown in enumerate(names)}
     for name, value in rates.items():
         if name not in place:
@@ -261,7 +261,7 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
 
 def _by_names(linearizer: Linearizer, t: float, names: Sequence[str], u: Vector, du: Vector) -> State:
     order = list(map(list(names).index, linearizer.names))
-    return State(t, u[order], np.nan_to_num(du[order]))
+    return State(t, u[order], du[order])
 
 
 def _of_solution(linearizer: Linearizer, solution: Solution, row: int) -> State:

@@ -303,11 +303,13 @@ def structure_of(model: Equations) -> Structure:
     return _STRUCTURES.of((*model.content(), *Start.of(model).key), lambda: structure(model))
 
 
+@one_at_a_time
 def analyse(model: Equations | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:
     """The structure of a DAE without its differentiation index, which takes longest to find."""
     if not is_model(model):
         return _generic(model)[0]
-    found, values = _generic_of_model(model)
+    # What does not depend on values of parameters is kept for models that have the same equations.
+    found, values = _GENERIC.of(model.equations_alone(), lambda: _generic(model))
     test, leading, states, size = found.test, None, found.states, found.c.size
     if test is not None and test.rank == size:
         leading = leading_rank(model, found.c, found.d, found.fine, start or Start.of(model))
@@ -321,12 +323,6 @@ def analyse(model: Equations | Signature | npt.ArrayLike, start: Start | None = 
 
 Entries = dict[tuple[int, int], int]  # Of the system Jacobian in the finite field, by equation and unknown.
 _GENERIC: Final[Recent[tuple[Any, ...], tuple[Structure, Entries]]] = Recent(MOST_KEPT)
-
-
-@one_at_a_time
-def _generic_of_model(model: Equations) -> tuple[Structure, Entries]:
-    """What does not depend on values of parameters, kept for models that have the same equations."""
-    return _GENERIC.of(model.equations_alone(), lambda: _generic(model))
 
 
 def _generic(model: Equations | Signature | npt.ArrayLike) -> tuple[Structure, Entries]:

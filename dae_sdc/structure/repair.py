@@ -16,12 +16,13 @@ from scipy.sparse.csgraph import connected_components
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import PRIME, Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.jets.graph import residues
+from dae_sdc.jets.graph import Jet, residues
 from dae_sdc.jets.scalars import NoValueError
 from dae_sdc.model.model import Definition, Model
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, is_nonlinear, leading_values, structure
-from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
+from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns, solve
+from dae_sdc.structure.prolongation import Prolongation
 from dae_sdc.structure.rank import Echelon, Span, independent_rows
 from dae_sdc.structure.signature import Integers, StructureError, derivative_name, listed
 
@@ -305,58 +306,61 @@ def _augment(system: Model, found: Structure, dependence: Dependence, begin: Sta
     used += [graph.total_derivative(system.roots[i], rate) for i, rate in rates.items()]
     unknowns = sorted({j for j, _ in graph.jets_of(*used)})
     leading = [(j, int(level[j])) for j in unknowns if level[j] >= 0]
-    first = len(system.names)
-    made: list[str] = []
-    values: dict[int, int] = {}
-    for j, order in leading:
-        if j in dependence.pivots:
-            starts[len(system.names), 0] = starts.get((j, order), 0.0)
-            values[graph.variable(j, order)] = graph.variable(len(system.names))
-            made.append(_new_name(system.names, system.names[j], order))
-            system.variable(made[-1])
-    idle = [(j, order) for j, order in leading if j not in dependence.pivots]
-    nonlinear = any(is_nonlinear(graph, node, lambda *jet: jet in leading) for node in used)
-    for guess in (None, 0.0, 1.0, 0.375) if nonlinear else (0.0,):
-        for j, order in idle:
-            number = starts.get((j, order), 0.0) if guess is None else guess
-            values[graph.variable(j, order)] = graph.constant(number)
-        try:
-            replaced, *copies = graph.substitute(used, values)
-        except InputError:  # divides by 0 there
-            continue
-        if _determine(graph, copies, range(first, len(system.names))):
-            break
-    else:
-        raise InputError(
-            f"the copies of {listed(dependence.names(system))} do not determine the new unknowns; give the "
-            f"model start values near a consistent point"
-        )
-    system.roots[target] = replaced
-    for (i, rate), node in zip(rates.items(), copies, strict=True):
-        system.add_root(node, _new_name(system.equation_names, system.equation_names[i], rate))
-    definition = Definition(tuple(range(first, len(system.names))), tuple(copies))
-    system.definitions = (*system.definitions, definition)
+    taken, idle = ([jet for jet in leading if (jet[0] in dependence.pivots) == new] for new in (True, False))
+    own, values = tuple(range(len(system.names), len(system.names) + len(taken))), dict[int, int]()
+    for new, (j, order) in zip(own, taken, strict=True):
+        starts[new, 0] = starts.get((j, order), 0.0)
+        values[graph.variable(j, order)] = graph.variable(new)
+        system.variable(_new_name(system.names, system.names[j], order))
+    held = [{jet: starts.get(jet, 0.0) for jet in idle}]
+    if any(is_nonlinear(graph, node, lambda *jet: jet in leading) for node in used):
+        # Copies of nonlinear equations may have a real solution for some constants alone.
+        held += [_nearest(graph, used, begin), *(dict.fromkeys(idle, guess) for guess in (0.0, 1.0, 0.375))]
 
     def value(leaf: Leaf) -> float:
         known = begin.value(leaf)
         return known if known is not None else np.nan if leaf.kind == "p" else 0.0
 
-    solution = definition.solve(graph, value) or ()
-    starts.update({(j, 0): number for j, number in zip(definition.unknowns, solution, strict=False)})
-    for j, name in zip(definition.unknowns, made, strict=True):
+    best: tuple[int, Definition, Any] | None = None
+    for numbers in held:
+        starts |= {(j, 0): numbers.get(jet, starts[j, 0]) for j, jet in zip(own, taken, strict=True)}
+        constants = {graph.variable(*jet): graph.constant(numbers.get(jet, 0.0)) for jet in idle}
+        try:
+            replaced, *copies = graph.substitute(used, values | constants)
+            partials = residues(graph, [(node, 0) for node in copies])
+        except (InputError, NoValueError):  # divides by 0 there
+            continue
+        rows = [{j: slope for (j, _), slope in slopes.items() if j in own and slope} for slopes in partials]
+        if len(independent_rows(rows)) == len(rows):  # The copies determine as many new unknowns.
+            definition = Definition(own, tuple(copies))
+            solution = definition.solve(graph, value)
+            best = (replaced, definition, solution) if solution or best is None else best
+            if solution:
+                break
+    if best is None:
+        raise InputError(
+            f"the copies of {listed(dependence.names(system))} do not determine the new unknowns; give the "
+            f"model start values near a consistent point"
+        )
+    system.roots[target], definition, solution = best
+    for (i, rate), node in zip(rates.items(), definition.roots, strict=True):
+        system.add_root(node, _new_name(system.equation_names, system.equation_names[i], rate))
+    system.definitions = (*system.definitions, definition)
+    starts |= {(j, 0): number for j, number in zip(own, solution or (), strict=False)}
+    made = tuple(system.names[j] for j in own)
+    for j, name in zip(own, made, strict=True):
         system.variables_by_name[name].start[0] = starts[j, 0]
-    others = dependence.differentiated(system, rates)
-    return Step("augmentation", system.equation_names[target], others, tuple(made))
+    return Step("augmentation", system.equation_names[target], dependence.differentiated(system, rates), made)
 
 
-def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
-    """Whether as many expressions as unknowns determine these: their Jacobian is regular."""
-    try:
-        partials = residues(graph, [(node, 0) for node in nodes])
-    except NoValueError:
-        return False
-    rows = [{j: slope for (j, _), slope in slopes.items() if j in unknowns and slope} for slopes in partials]
-    return len(independent_rows(rows)) == len(rows)
+def _nearest(graph: Graph, nodes: Sequence[int], begin: Start) -> dict[Jet, float]:
+    """Values near those of a start at which equations hold; none where they are not found."""
+    highest = dict(sorted(graph.jets_of(*nodes)))
+    orders = [highest.get(j, 0) for j in range(max(highest, default=-1) + 1)]
+    system = Prolongation(graph, nodes, [0] * len(nodes), orders, begin.unit)
+    x = np.array([begin.values.get(jet, 0.0) for jet in system.columns])
+    point = solve(system, x, begin.t, [1.0 if known is None else known for known in begin.parameters])
+    return {} if point is None else dict(zip(system.columns, point.x.tolist(), strict=True))
 
 
 def _new_name(taken: Sequence[str], name: str, order: int) -> str:
