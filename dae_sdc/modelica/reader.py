@@ -158,12 +158,10 @@ def _read(source: Source, given: Reading) -> Model:
 
 
 def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> Model:
-    outline = Outline(source)
     name = given.name
     if name is None or not len(given.libraries):
-        name = _fitting(source, outline.models, name)
+        name = _fitting(source, Outline(source).models, name)
     definition = flattened(source, name, given.libraries)
-    definition.annotations = outline.annotations.get(name, {})
     assert definition.parent is not None
     model = _Builder(source, definition.parent, numbers).model(definition)
     model.reference = f"{model.reference} (read by rumoca)".strip()
