@@ -213,6 +213,21 @@ def test_an_initial_algorithm_of_rumoca_gives_parameters_their_values() -> None:
     assert not refused.success and "too large" in refused.message and refused.t[-1] == 0.0
 
 
+@pytest.mark.parametrize(("begin", "t0"), [(0.3, 0.0), (0.0, 0.0), (-2.2, 0.0), (0.3, 0.9)])
+def test_an_initial_algorithm_may_depend_on_the_time_at_which_a_run_begins(begin: float, t0: float) -> None:
+    """Pulses of width 1/4 and period 1/2, whose number is counted from that time on: x is their integral."""
+    text = f"""model M parameter Real s = {begin}; Real last; Integer n; Real x(start=0, fixed=true), y;
+      initial algorithm n := integer((time - s)/0.5); last := s + n*0.5;
+      equation when time >= (pre(n) + 1)*0.5 + s then n = pre(n) + 1; last = time; end when;
+      y = if time < s or time >= last + 0.25 then 0 else 1; der(x) = y; end M;"""
+    model = read_modelica_text(text)
+    model.interval = t0, 2.1
+    solution = ds.solve(model, rtol=1e-8)
+    times = np.linspace(t0, 2.1, 2_000_001)
+    high = (times >= begin) & ((times - begin) % 0.5 < 0.25)
+    assert solution["x"][-1] == pytest.approx(np.mean(high) * (2.1 - t0), abs=1e-5)
+
+
 def test_elementary_functions_of_the_library_may_be_external() -> None:
     sine = 'function sin input Real u; output Real y; external "builtin" y = sin(u); end sin;'
     text = f"package Modelica package Math {sine} end Math; end Modelica; model M Real x; equation "

@@ -363,11 +363,11 @@ def leaves_of(member: Any, path: tuple[tuple[Any, int], ...] = ()) -> Iterator[L
         yield from leaves_of(part, (*path, (step, len(parts))))
 
 
-# Initial equations
+_Start: TypeAlias = tuple[int, Any, Any]  # Place in the text, unknown or derivative, and its start value.
 
 
-def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any] | Vanishing]:
-    """Start values given by an initial equation, or what vanishes at the start by it."""
+def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | Vanishing | Reaction]:
+    """Start values given by an initial equation, or what vanishes or happens at the start by it."""
     if isinstance(equation, syntax.Assert):
         values.require(equation.at, *said(values, equation, scope))
         return
@@ -380,12 +380,16 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int
         if len(left) == len(right) and all(start is not None for start in found):
             yield from (start for start in found if start is not None)
             return
-    if isinstance(equation, syntax.Algorithm):
-        values.fail(equation.at, "an initial algorithm depends on unknowns; write initial equations")
+    if isinstance(equation, syntax.Algorithm):  # What depends on time is told by the event at the start.
+        changes = {unknown_of(target): values.truth(value, equation.at) for target, value in pairs}
+        if not {*map(str, changes)} <= {*values.discrete, *values.calculated}:
+            values.fail(equation.at, "an initial algorithm changes unknowns; write initial equations")
+        yield Reaction(equation.at, INITIAL, changes, {"implicit": True})
+        return
     yield from vanishing(values, equation, scope)
 
 
-def _started(values: Values, pair: tuple[Value, Value], equation: Single) -> tuple[int, Any, Any] | None:
+def _started(values: Values, pair: tuple[Value, Value], equation: Single) -> _Start | None:
     """The start value that an initial equation gives; None for an equation that has to be solved."""
     for side, other in (pair, pair[::-1]):
         unknown = unknown_of(side)
@@ -586,16 +590,14 @@ class Flat:
             lambda: [start for item in initial for start in starts(values, *item)], into=at_start
         )
         self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
-        # Start values by the initial equations: place in the text, unknown or derivative, value.
-        self.starts = [item for item in by_initial if not isinstance(item, Vanishing)]
+        self.reactions += [item for item in by_initial if isinstance(item, Reaction)]
+        self.starts = [item for item in by_initial if not isinstance(item, Vanishing | Reaction)]
         for name, at in values.kept.items():
             if name not in values.discrete:
                 self.fail(at, NOT_DISCRETE)
         constant = {Unknown(name, 1) for name in values.discrete}
-        written_out = [
-            item.expression for item in self.equations if whens and item.expression not in constant
-        ]
-        moving = {symbol for expression in written_out for symbol in arithmetic.moving_in(expression)}
+        others = [item.expression for item in self.equations if whens and item.expression not in constant]
+        moving = {symbol for expression in others for symbol in arithmetic.moving_in(expression)}
         names = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
         for name in sorted(names & values.discrete):
             self.fail(whens[0][0].at, f"{name} has a derivative and is given a value by when; write reinit")

@@ -291,8 +291,7 @@ class _Tree:
                 function.elements.append(Component(place, part["name"], name, sizes, value, "", word))
         function.external = item["external"] is not None
         # In version 3 of the library elementary functions are external ones.
-        known = function.name.removeprefix("Modelica.Math.") in FUNCTIONS
-        function.built_in = function.external and known
+        function.built_in = function.external and function.name.removeprefix("Modelica.Math.") in FUNCTIONS
         function.algorithms = [self.read(item["body"])]
         return function
 

@@ -271,8 +271,7 @@ class _Builder:
         start, low, high = (self.attribute(variable, word) for word in ("start", "min", "max"))
         if low is not None and high is not None and low > high:
             self.fail(variable.at, f"min of {variable.shown} is above max; correct one")
-        if is_fixed and start is None:
-            start = 0.0
+        start = 0.0 if is_fixed and start is None else start
         model.variable(variable.name, start, fixed=is_fixed, unit=self.unit(variable), min=low, max=high)
         model.variables_by_name[variable.name].discrete = is_discrete
 

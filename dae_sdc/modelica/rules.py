@@ -335,9 +335,8 @@ def _extreme(values: Values, item: Call, scope: Scope) -> Value:
 
 def _total(values: Values, item: Call, scope: Scope) -> Value:
     numbers = [arithmetic.scalar(value) for value in arithmetic.elements(_arguments(values, item, scope, 1))]
-    return values.wrapped(
-        item.at, arithmetic.plus if item.function.parts[-1][0] == "sum" else arithmetic.times, numbers
-    )
+    join = arithmetic.plus if item.function.parts[-1][0] == "sum" else arithmetic.times
+    return values.wrapped(item.at, join, numbers)
 
 
 def _size(values: Values, item: Call, scope: Scope) -> Value:
