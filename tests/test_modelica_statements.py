@@ -235,6 +235,12 @@ def test_elementary_functions_of_the_library_may_be_external() -> None:
     assert ds.solve(model, t_end=1.0, rtol=1e-6)["x"][-1] == pytest.approx(np.sin(1.0), rel=1e-9)
 
 
+def test_a_variable_t_is_not_time() -> None:
+    model = read_modelica_text("model M Real t(start=2, fixed=true); equation der(t) = time - t; end M;")
+    assert model.names == ("t_",)
+    assert ds.solve(model, t_end=1.0, rtol=1e-8)["t_"][-1] == pytest.approx(3 * np.exp(-1), rel=1e-7)
+
+
 @pytest.mark.parametrize("reader", ["own", "rumoca"])
 def test_statements_under_when_are_carried_out_in_their_order(reader: str) -> None:
     """At x = 1/2 y goes 1, 2, 4 while z takes the 2, and w what z was before."""

@@ -919,8 +919,8 @@ def _rank(element: syntax.Component | syntax.Extends) -> int:
 
 
 def model_name(shown: str) -> str:
-    """The name in the model: without quotes and (t), and with "_" for invalid characters."""
+    """The name in the model: without quotes and (t), and with "_" for invalid characters or behind t."""
     if "'" in shown:
         shown = re.sub(r"\\(.)", r"\1", shown.replace("'", ""))
         shown = re.sub(r"\((?:t|time)\)", "", shown)
-    return re.sub(r"[\s,;()]", "_", shown.strip())
+    return "t_" if shown == "t" else re.sub(r"[\s,;()]", "_", shown.strip())  # t is time in a model
