@@ -107,7 +107,6 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("Real x; parameter Real\nx = 1;"), 2, "x is declared twice"),
     (model("Real 'a b';\nReal 'a,b';"), 2, "are both a_b in a model"),
     (model("A a;\nReal 'a.x';", "model A Real x; end A; "), 2, "'a.x' and a.x of line 1 are both a.x"),
-    (model("\nReal t;"), 2, "t is time"),
     (model("\nReal '';"), 2, "an empty name"),
     (model("\nReal if;"), 2, "quote the name, it is a keyword"),
     ("model A end A;\nmodel A end A;", 2, "two classes named A"),

@@ -187,6 +187,71 @@ def test_an_assertion_that_rumoca_loses_in_a_library_is_refused(tmp_path: Path) 
         read_modelica_text("model M Tanks.Guarded t; end M;", libraries=[tmp_path])
 
 
+def test_a_class_of_a_library_is_read_by_its_name_with_its_annotations(tmp_path: Path) -> None:
+    library = tmp_path / "Tanks"
+    library.mkdir()
+    (library / "package.mo").write_text("package Tanks end Tanks;")
+    run = 'experiment(StartTime = 1, StopTime = 3, Interval = 0.25), Documentation(info = "a leak")'
+    tank = "within Tanks; package Examples model Leak Real h(start = 2, fixed = true); equation der(h) = -h;"
+    (library / "Examples.mo").write_text(f"{tank} annotation({run}); end Leak; end Examples;")
+    model = read_modelica_text("", name="Tanks.Examples.Leak", libraries=[tmp_path])
+    assert (model.names, model.interval, model.dt) == (("h",), (1.0, 3.0), 0.25)
+    assert model.reference.startswith("a leak")
+    assert ds.solve(model, rtol=1e-8)["h"][-1] == pytest.approx(2 * np.exp(-2), rel=1e-7)
+    text = "within Tanks; model Leak extends Examples.Leak; annotation(experiment(StopTime = 7)); end Leak;"
+    assert read_modelica_text(text, name="Tanks.Leak", libraries=[tmp_path]).interval == (0.0, 7.0)
+
+
+def test_an_initial_algorithm_of_rumoca_gives_parameters_their_values() -> None:
+    text = """model M parameter Real a = 60, p(fixed=false), q(fixed=false); parameter Boolean b(fixed=false);
+      Real x(start=0, fixed=true), y; initial algorithm p := a - 1; b := false; q := p;
+      if p > 50 then b := true; p := 2*p; end if; assert(p < LIMIT, "too large");
+      equation der(x) = if b then 1 else 2; y = p + q; end M;"""
+    solution = ds.solve(read_modelica_text(text.replace("LIMIT", "200")), t_end=1.0)
+    assert (solution["x"][-1], solution["y"][-1]) == pytest.approx((1.0, 2 * 59 + 59), rel=1e-9)
+    refused = ds.solve(read_modelica_text(text.replace("LIMIT", "100")), t_end=1.0)
+    assert not refused.success and "too large" in refused.message and refused.t[-1] == 0.0
+
+
+@pytest.mark.parametrize(("begin", "t0"), [(0.3, 0.0), (0.0, 0.0), (-2.2, 0.0), (0.3, 0.9)])
+def test_an_initial_algorithm_may_depend_on_the_time_at_which_a_run_begins(begin: float, t0: float) -> None:
+    """Pulses of width 1/4 and period 1/2, whose number is counted from that time on: x is their integral."""
+    text = f"""model M parameter Real s = {begin}; Real last; Integer n; Real x(start=0, fixed=true), y;
+      initial algorithm n := integer((time - s)/0.5); last := s + n*0.5;
+      equation when time >= (pre(n) + 1)*0.5 + s then n = pre(n) + 1; last = time; end when;
+      y = if time < s or time >= last + 0.25 then 0 else 1; der(x) = y; end M;"""
+    model = read_modelica_text(text)
+    model.interval = t0, 2.1
+    solution = ds.solve(model, rtol=1e-8)
+    times = np.linspace(t0, 2.1, 2_000_001)
+    high = (times >= begin) & ((times - begin) % 0.5 < 0.25)
+    assert solution["x"][-1] == pytest.approx(np.mean(high) * (2.1 - t0), abs=1e-5)
+
+
+def test_elementary_functions_of_the_library_may_be_external() -> None:
+    sine = 'function sin input Real u; output Real y; external "builtin" y = sin(u); end sin;'
+    text = f"package Modelica package Math {sine} end Math; end Modelica; model M Real x; equation "
+    model = read_modelica_text(f"{text} x = Modelica.Math.sin(time); end M;", name="M", reader="rumoca")
+    assert ds.solve(model, t_end=1.0, rtol=1e-6)["x"][-1] == pytest.approx(np.sin(1.0), rel=1e-9)
+
+
+def test_a_variable_t_is_not_time() -> None:
+    model = read_modelica_text("model M Real t(start=2, fixed=true); equation der(t) = time - t; end M;")
+    assert model.names == ("t_",)
+    assert ds.solve(model, t_end=1.0, rtol=1e-8)["t_"][-1] == pytest.approx(3 * np.exp(-1), rel=1e-7)
+
+
+@pytest.mark.parametrize("reader", ["own", "rumoca"])
+def test_statements_under_when_are_carried_out_in_their_order(reader: str) -> None:
+    """At x = 1/2 y goes 1, 2, 4 while z takes the 2, and w what z was before."""
+    body = "w := z; y := 1; if y > 0.5 then y := y + 1; z := y; end if; y := 2*y;"
+    text = f"""model M {CLOCK} Real r; discrete Real y(start=7, fixed=true), z(start=5, fixed=true);
+      discrete Real w(start=0, fixed=true); equation der(x) = 1; r = y + 10*z + 100*w;
+      algorithm when x > 0.5 then {body} end when; end M;"""
+    solution = ds.solve(read_modelica_text(text, reader=reader), rtol=1e-8, t_end=1.0)
+    assert (solution["r"][0], solution["r"][-1]) == pytest.approx((57, 4 + 20 + 500), rel=1e-9)
+
+
 def test_equations_that_are_not_finite_in_a_mode_determine_nothing() -> None:
     assert pivoting._rank(np.array([[np.inf, 0.0], [0.0, 1.0]])) == 0
     assert pivoting._rank(np.eye(2)) == 2

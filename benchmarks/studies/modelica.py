@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.measuring.modelica import STAGES, cases, drawn
+from benchmarks.measuring.modelica import STAGES, cases
 from benchmarks.measuring.processes import ask, environment
 from benchmarks.study import Layout, Option, Table, require_positive, study
 from dae_sdc.errors import InputError, RemoteError
 from dae_sdc.run.results import Result
 
-MOST_REASONS = 12  # Most reasons that a report tells
+MEASURING = ("-W", "ignore", "-m", "benchmarks.measuring.modelica")
 TEXT = Layout("stage:<10|models:>7|share:>7.0%")
 
 
 @study(
     "modelica",
-    "model:U96 reader:U16 stage:i8 unknowns:i8 distance[1] message:U240",
+    "model:U96 stage:i8 unknowns:i8 check:U8 distance[1] message:U240",
     example="--corpus dae_sdc/problems/modelica --sample 3",
     options={
         "corpus": Option("directory of the texts, or of the scripts that simulate them", metavar="DIR"),
         "library": Option("directory in which libraries such as Modelica/ lie", metavar="DIR"),
-        "reader": Option("own or rumoca (the one that reads the text)"),
         "sample": Option("so many of the models, drawn by the seed; 0: all"),
         "time_limit": Option("longest time of a stage in seconds", check=require_positive),
     },
@@ -35,7 +35,6 @@ def modelica(
     *,
     corpus: str = "dae_sdc/problems/modelica",
     library: str | None = None,
-    reader: str | None = None,
     sample: int = 0,
     seed: int = 0,
     time_limit: float = 20.0,
@@ -43,23 +42,24 @@ def modelica(
     """Count the models of a collection that are read, analysed, started, solved and right.
 
     Where the directory has scripts of OpenModelica (.mos) their models are read, with the values that the
-    scripts print as what is expected; else the last model of each text, or the examples of a library. Every
-    model has a process of its own; one that dies, or raises what is no error of dae_sdc, has crashed. A
-    model is right where every value that is expected is met within one per cent.
+    scripts print as what is expected; else the last model of each text, or the examples of a library, and
+    values are those of rumoca's own simulation. Every model has a process of its own; one that dies, or
+    raises what is no error of dae_sdc, has crashed. All values are met within one per cent where it is right.
     """
-    folder = Path(corpus)
-    if not folder.is_dir():
+    if not Path(corpus).is_dir():
         raise InputError(f"{corpus} is no directory of Modelica texts")
-    for case in rows.each(drawn(list(cases(folder)), sample, seed), "model"):
-        libraries = [library] if library and (not case.text or "Modelica." in case.text) else []
-        asked = {**case._asdict(), "libraries": libraries, "reader": reader, "limit": time_limit}
-        patience = 3 * time_limit + 30.0 + 60.0 * bool(libraries)
+    every = list(cases(Path(corpus)))
+    chosen = random.Random(seed).sample(every, sample) if 0 < sample < len(every) else every
+    for case in rows.each(chosen, "model"):
+        loads = bool(library and case.library)
+        asked = {**case._asdict(), "libraries": [library] * loads, "limit": time_limit}
+        patience = 4 * time_limit + 30.0 + 60.0 * loads
         try:
-            answer = ask(("-m", "benchmarks.measuring.modelica"), asked, case.name, patience, environment())
+            answer = ask(MEASURING, asked, case.name, patience, environment())
         except RemoteError as error:
-            slow = "took more than" in str(error)
-            answer = {"stage": 0, "unknowns": 0, "message": ("" if slow else "CRASHED ") + str(error)}
-        rows.put(model=case.name, reader=reader or "", **answer)
+            crashed = "" if "took more than" in str(error) else "CRASHED "
+            answer = {"stage": 0, "message": f"{crashed}{error}"}
+        rows.put(model=case.name, **answer)
 
 
 @modelica.reports
@@ -69,13 +69,10 @@ def report(result: Result) -> Iterator[str]:
     for stage, word in enumerate(STAGES):
         number = int((data["stage"] >= stage).sum())
         yield TEXT.line({"stage": word, "models": number, "share": number / max(len(data), 1)})
-    differ = int((data["distance"] > 0.01).sum())
-    yield f"{differ} differ from what is expected"
-    reasons = Counter(_reason(row["message"]) for row in data if row["message"])
-    for reason, number in reasons.most_common(MOST_REASONS):
+    for check, number in Counter(data["check"][data["stage"] == len(STAGES) - 1]).items():
+        yield f"{number} right, by {check}"
+    yield f"{int((data['distance'] > 0.01).sum())} differ from what is expected"
+    different = re.compile(r"^\S+:\d+: |'[^']*'|`[^`]*`|[\d.]+")  # From text to text
+    reasons = Counter(different.sub("", str(text))[:100] for text in data["message"] if text)
+    for reason, number in reasons.most_common(12):
         yield f"{number:>7} {reason}"
-
-
-def _reason(message: str) -> str:
-    """A message without what differs from text to text."""
-    return re.sub(r"^\S+:\d+: |'[^']*'|`[^`]*`|[\d.]+", "", str(message))[:100]

@@ -123,35 +123,6 @@ def targets_in(statements: Sequence[Any]) -> Iterator[tuple[int, syntax.Expressi
             yield from ((part.at, item) for item in left if not isinstance(item, syntax.Every))
 
 
-def as_equations(statements: Sequence[Statement], assigned: set[str]) -> list[Any]:
-    """The equations that statements under when are; what is not yet assigned has its value before."""
-    own = {str(name) for name in assigned_in(statements)}
-    equations: list[Any] = []
-    for item in statements:
-        if isinstance(item, syntax.Equal) and not item.reinit:
-            equations.append(syntax.Equal(item.at, item.left, _before(item.right, own - assigned)))
-            assigned |= {str(name) for name in assigned_in([item])}
-        elif isinstance(item, syntax.IfEquation):
-            branches = [
-                (_before(test, own - assigned), as_equations(body, set(assigned)))
-                for test, body in item.branches
-            ]
-            equations.append(syntax.IfEquation(item.at, branches, as_equations(item.other, set(assigned))))
-            assigned |= {str(name) for name in assigned_in([item])}
-        else:
-            equations.append(item)
-    return equations
-
-
-def _before(whole: Any, names: set[str]) -> Any:
-    """A part of the syntax tree in which ``pre`` stands around the names of some variables."""
-    if isinstance(whole, syntax.Name) and str(whole) in names:
-        return Call(whole.at, syntax.Name(whole.at, [("pre", [])]), [whole], {})
-    if isinstance(whole, Call) and str(whole.function) in ("pre", "edge", "change"):
-        return whole
-    return syntax.with_parts(whole, partial(_before, names=names))
-
-
 def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str, Value], scope: Scope) -> str:
     """Carry out statements on local values; the word by which they were left, or an empty one."""
     for statement in statements:

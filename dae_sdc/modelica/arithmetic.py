@@ -386,13 +386,6 @@ def _product_of_arrays(a: Value, b: Value) -> Value:
     return plus([times([scalar(x), scalar(y)]) for x, y in zip(a, b, strict=True)])
 
 
-def multiply_elements(a: Value, b: Value) -> Value:
-    """The element-wise product of two arrays."""
-    if not isinstance(a, list) or not isinstance(b, list):
-        return _product_of_arrays(a, b)
-    return together(lambda *pair: times(map(scalar, pair)), [a, b], "factor")
-
-
 def filled(value: Value, counts: list[int]) -> Value:
     """An array of the sizes ``counts`` with equal elements."""
     if not counts or min(counts) < 0 or math.prod(counts) > MOST_ELEMENTS:
@@ -419,14 +412,6 @@ def joined_along(dimension: int, arrays: Sequence[Value]) -> Value:
     if dimension == 1:
         return [part for array in arrays for part in array]
     return [joined_along(dimension - 1, parts) for parts in zip(*arrays, strict=True)]
-
-
-# Functions of whole arrays by name.
-ARRAY_FUNCTIONS: Final[dict[str, Callable[..., Value]]] = {
-    "vector": elements,
-    "matrix": as_matrix,
-    "scalar": scalar,
-}
 
 
 def interpolate(places: list[Any], heights: list[Any], x: Any, outside: str) -> Any:

@@ -13,7 +13,7 @@ import sympy
 from dae_sdc.dae.branches import INITIAL
 from dae_sdc.model.sympy_input import Unknown
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.algorithms import as_equations, assigned_in, results, said, section, targets_in
+from dae_sdc.modelica.algorithms import assigned_in, results, said, section, targets_in
 from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
 from dae_sdc.modelica.library import (
     Bound,
@@ -51,7 +51,7 @@ class Vanishing(NamedTuple):
 
 
 # An equation in no loop, and in no choice whose conditions are decided.
-Single: TypeAlias = Equal | IfEquation | syntax.Connect | syntax.When | syntax.Assert
+Single: TypeAlias = Equal | IfEquation | syntax.Connect | syntax.When | syntax.Assert | syntax.Algorithm
 
 
 def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Iterator[tuple[Single, Scope]]:
@@ -105,8 +105,12 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
         yield Vanishing(items[0].at, values.check(value, equation.at), where)
 
 
-def sides_of(values: Values, equation: Equal, scope: Scope) -> tuple[Value, Value]:
+def sides_of(values: Values, equation: Equal | syntax.Algorithm, scope: Scope) -> tuple[Value, Value]:
     """The values of both sides of an equation; of the results of a function those that are used."""
+    if isinstance(equation, syntax.Algorithm):
+        names = assigned_in(equation.body)
+        outcome = section(values, equation.body, [str(name) for name in names], scope)
+        return [values.value(name, scope) for name in names], [outcome[str(name)] for name in names]
     left = equation.left
     if isinstance(equation.right, syntax.Zeros):
         value = values.value(left, scope)
@@ -134,9 +138,9 @@ class Reaction(NamedTuple):
     about: Mapping[str, Any]  # Further arguments of :meth:`Model.when`.
 
 
-def assigned_by(values: Values, equation: syntax.When, scope: Scope) -> Iterator[str]:
-    """The names of the variables that a when-equation assigns."""
-    for at, part in targets_in(equation.branches):
+def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterator[str]:
+    """The names of the variables that a when-equation, or one of its branches, assigns."""
+    for at, part in targets_in(branches):
         for target in elements(values.value(part, scope)):
             unknown = unknown_of(target)
             if unknown is None or unknown.order:
@@ -144,49 +148,51 @@ def assigned_by(values: Values, equation: syntax.When, scope: Scope) -> Iterator
             yield unknown.base
 
 
-class _Happening(NamedTuple):
-    """What happens by equations where a condition begins to hold."""
-
-    changes: dict[Any, Any]  # New values of variables.
-    states: set[Any]  # Those of them that are states.
-    # Where something is told, and the arguments of :meth:`Model.when` for it.
-    told: list[tuple[Any, dict[str, Any]]]
+_Told: TypeAlias = list[tuple[Any, dict[str, Any]]]  # Where it is told, and arguments of :meth:`Model.when`.
 
 
-def _happening(values: Values, equations: list[Equation], scope: Scope) -> _Happening:
-    """What happens by the equations in a branch of a when-equation."""
-    changes, states, told = _Happening({}, set(), [])
+def _happening(
+    values: Values, equations: list[Equation], scope: Scope, now: dict[Any, Any]
+) -> tuple[dict[Any, Any], set[Any], _Told]:
+    """New values by a branch of a when-equation, the states among what has them, and what is told.
+
+    In an algorithm, ``now`` has the values so far of what it assigns, for which their names stand.
+    """
+    changes, states, told = dict[Any, Any](), set[Any](), _Told()
     for item in equations:
         pairs: list[tuple[Any, Any]] = []
         if isinstance(item, IfEquation):
             tests, bodies = values.cases(item, scope)
-            several = [_happening(values, body, scope) for body in bodies]
-            states |= set[Any]().union(*(part.states for part in several))
-            for target in dict.fromkeys(target for part in several for target in part.changes):
-                keeps = target if target in states else before_event(target.base)
-                cases = zip(tests, (part.changes.get(target, keeps) for part in several), strict=True)
+            tests = [test.xreplace(now) for test in tests]
+            several = [_happening(values, body, scope, dict(now)) for body in bodies]
+            new, reset, tellings = zip(*several, strict=True)
+            states.update(*reset)
+            for target in dict.fromkeys(target for part in new for target in part):
+                keeps = changes.get(target, target if target in states else before_event(target.base))
+                cases = zip(tests, (part.get(target, keeps) for part in new), strict=True)
                 pairs.append((target, choice(cases)))
             before = sympy.true
-            for test, part in zip(tests, several, strict=True):
-                told += [(sympy.And(before, test, holds), about) for holds, about in part.told]
+            for test, part in zip(tests, tellings, strict=True):
+                told += [(sympy.And(before, test, holds), about) for holds, about in part]
                 before = sympy.And(before, sympy.Not(test))
         elif isinstance(item, Equal):
             asserted: Asserted = {}
             targets, news = map(elements, values.apart(sides_of, values, item, scope, into=asserted))
-            told += [(sympy.Not(holds), about) for (_, holds), about in asserted.items()]
+            told += [(sympy.Not(holds).xreplace(now), about) for (_, holds), about in asserted.items()]
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
-            numbers = [values.truth(value, item.at) for value in news]
+            numbers = [values.truth(value, item.at).xreplace(now) for value in news]
             pairs = list(zip(map(unknown_of, targets), numbers, strict=True))
             states |= {target for target, _ in pairs if item.reinit}
         elif isinstance(item, syntax.Assert):
             condition, about = said(values, item, scope)
-            told.append((sympy.Not(condition), about))
+            told.append((sympy.Not(condition).xreplace(now), about))
         for target, value in pairs:
-            if target is None or target.order or target in changes:
+            if target is None or target.order or (target in changes and target not in now):
                 values.fail(item.at, "this must be a variable, which gets one value in a branch")
             changes[target] = value
-    return _Happening(changes, states, told)
+        now.update((target, value) for target, value in pairs if target in now)
+    return changes, states, told
 
 
 def reactions_of(
@@ -195,7 +201,9 @@ def reactions_of(
     """The reactions of a when-equation; ``states``, which change last, stand for their values before it."""
     begun = False
     for test, equations in equation.branches:
-        changes, again, told = _happening(values, equations, scope)
+        names = assigned_by(values, equations, scope) if equation.in_algorithm else ()
+        now: dict[Any, Any] = {Unknown(name): before_event(name) for name in names}
+        changes, again, told = _happening(values, equations, scope, now)
         if wrong := again - states.keys():
             values.fail(
                 equation.at, f"reinit changes {min(map(str, wrong))}, which has no derivative; assign it"
@@ -355,27 +363,33 @@ def leaves_of(member: Any, path: tuple[tuple[Any, int], ...] = ()) -> Iterator[L
         yield from leaves_of(part, (*path, (step, len(parts))))
 
 
-# Initial equations
+_Start: TypeAlias = tuple[int, Any, Any]  # Place in the text, unknown or derivative, and its start value.
 
 
-def starts(values: Values, equation: Single, scope: Scope) -> Iterator[tuple[int, Any, Any] | Vanishing]:
-    """Start values given by an initial equation, or what vanishes at the start by it."""
+def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | Vanishing | Reaction]:
+    """Start values given by an initial equation, or what vanishes or happens at the start by it."""
     if isinstance(equation, syntax.Assert):
         values.require(equation.at, *said(values, equation, scope))
         return
-    if not isinstance(equation, Equal | IfEquation):
+    if not isinstance(equation, Equal | IfEquation | syntax.Algorithm):
         values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
-    if isinstance(equation, Equal):
+    if not isinstance(equation, IfEquation):
         left, right = (elements(side) for side in sides_of(values, equation, scope))
         pairs = list(zip(left, right, strict=False))
         found = [_started(values, pair, equation) for pair in pairs]
         if len(left) == len(right) and all(start is not None for start in found):
             yield from (start for start in found if start is not None)
             return
+    if isinstance(equation, syntax.Algorithm):  # What depends on time is told by the event at the start.
+        changes = {unknown_of(target): values.truth(value, equation.at) for target, value in pairs}
+        if not {*map(str, changes)} <= {*values.discrete, *values.calculated}:
+            values.fail(equation.at, "an initial algorithm changes unknowns; write initial equations")
+        yield Reaction(equation.at, INITIAL, changes, {"implicit": True})
+        return
     yield from vanishing(values, equation, scope)
 
 
-def _started(values: Values, pair: tuple[Value, Value], equation: Equal) -> tuple[int, Any, Any] | None:
+def _started(values: Values, pair: tuple[Value, Value], equation: Single) -> _Start | None:
     """The start value that an initial equation gives; None for an equation that has to be solved."""
     for side, other in (pair, pair[::-1]):
         unknown = unknown_of(side)
@@ -540,10 +554,9 @@ class Flat:
             if variable.variability:
                 values.symbol(variable)
         written, initial = self._unrolled(self._written), self._unrolled(self._initial)
-        computed = [self._parted(*each, written) for each in self._algorithms]
         whens = [(item, scope) for item, scope in written if isinstance(item, syntax.When)]
         for when in whens:
-            names = {*assigned_by(values, *when)}
+            names = {*assigned_by(values, when[0].branches, when[1])}
             if twice := sorted(names & values.discrete):
                 self.fail(
                     when[0].at, f"two when-equations give {twice[0]} a value; write elsewhen in one of them"
@@ -558,8 +571,8 @@ class Flat:
             if variable.value is not None and not variable.variability and variable.type != "Real":
                 expression = variable.value.expression
                 self._define(variable, expression.at, expression, partial(values.bound, variable.value))
-        for each in computed:
-            self._compute(*each)
+        for algorithm in self._algorithms:
+            self._compute(*algorithm)
         written = [pair for item in written for pair in self._undefined(*item)]
         connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
         values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
@@ -577,16 +590,14 @@ class Flat:
             lambda: [start for item in initial for start in starts(values, *item)], into=at_start
         )
         self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
-        # Start values by the initial equations: place in the text, unknown or derivative, value.
-        self.starts = [item for item in by_initial if not isinstance(item, Vanishing)]
+        self.reactions += [item for item in by_initial if isinstance(item, Reaction)]
+        self.starts = [item for item in by_initial if not isinstance(item, Vanishing | Reaction)]
         for name, at in values.kept.items():
             if name not in values.discrete:
                 self.fail(at, NOT_DISCRETE)
         constant = {Unknown(name, 1) for name in values.discrete}
-        written_out = [
-            item.expression for item in self.equations if whens and item.expression not in constant
-        ]
-        moving = {symbol for expression in written_out for symbol in arithmetic.moving_in(expression)}
+        others = [item.expression for item in self.equations if whens and item.expression not in constant]
+        moving = {symbol for expression in others for symbol in arithmetic.moving_in(expression)}
         names = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
         for name in sorted(names & values.discrete):
             self.fail(whens[0][0].at, f"{name} has a derivative and is given a value by when; write reinit")
@@ -645,16 +656,6 @@ class Flat:
                 self._computed.append((at, variable, partial(value, path)))
             elif not variable.variability:
                 self._define(variable, at, written, partial(value, path))
-
-    def _parted(
-        self, statements: list[syntax.Statement], scope: Scope, written: list[tuple[Single, Scope]]
-    ) -> tuple[list[syntax.Statement], Scope]:
-        """An algorithm without its when-statements, which are entered as equations."""
-        for item in statements:
-            if isinstance(item, syntax.When):
-                branches = [(test, as_equations(body, set())) for test, body in item.branches]
-                written.append((syntax.When(item.at, branches), scope))
-        return [item for item in statements if not isinstance(item, syntax.When)], scope
 
     def _compute(self, statements: list[syntax.Statement], scope: Scope) -> None:
         """Enter what an algorithm gives its variables, which is carried out when one of them is asked for."""
@@ -766,7 +767,10 @@ class Flat:
             instance.members[word] = self._member(shown, kind, full, sizes, around)
             instance.dotted = instance.dotted or "." in word or "[" in word
         self._written.append((definition.equations, scope))
-        self._algorithms += [(statements, scope) for statements in definition.algorithms]
+        for statements in definition.algorithms:
+            whens = [item for item in statements if isinstance(item, syntax.When)]
+            self._written.append(([*whens], scope))
+            self._algorithms.append(([item for item in statements if item not in whens], scope))
         self._initial.append((definition.initial, scope))
         for word, part in (extended or change).parts.items():
             if word not in instance.members:
@@ -915,8 +919,8 @@ def _rank(element: syntax.Component | syntax.Extends) -> int:
 
 
 def model_name(shown: str) -> str:
-    """The name in the model: without quotes and (t), and with "_" for invalid characters."""
+    """The name in the model: without quotes and (t), and with "_" for invalid characters or behind t."""
     if "'" in shown:
         shown = re.sub(r"\\(.)", r"\1", shown.replace("'", ""))
         shown = re.sub(r"\((?:t|time)\)", "", shown)
-    return re.sub(r"[\s,;()]", "_", shown.strip())
+    return "t_" if shown == "t" else re.sub(r"[\s,;()]", "_", shown.strip())  # t is time in a model

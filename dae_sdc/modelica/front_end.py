@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
+from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.parser import CLASSES, MODELS, OPERATORS, READ_ANNOTATIONS, ClassParser
 from dae_sdc.modelica.syntax import (
     CLOSING,
@@ -31,6 +32,7 @@ from dae_sdc.modelica.syntax import (
 
 LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too large, or too small.
 
+_Used = TypeVar("_Used")
 Node: TypeAlias = dict[str, Any]  # A part of rumoca's form, mostly with its kind as the only key.
 
 # What operators are in a text.
@@ -53,24 +55,48 @@ _ASSERTS: Final = re.compile("assert|terminate")
 _PLACE: Final = re.compile(r"\[([^\[\]\n]*):(\d+):\d+\]")
 
 
-def flattened(source: Source, name: str, libraries: Sequence[str | Path]) -> ClassDefinition:
-    """The flat class of a model; behind it ``source`` has the texts of all files that rumoca read."""
+# rumoca reads a class of a library where the text that it is given has a class that extends that.
+_WRAPPER: Final = "whole__"
+_WITHIN: Final = re.compile(r"\s*within\s+([\w.]+)\s*;")
+
+
+def _path_in(text: str, name: str) -> str:
+    """The path of a class in a text that may lie within a package; empty if it can be no class there."""
+    within = _WITHIN.match(text)
+    around = f"{within[1]}." if within is not None else ""
+    return name.removeprefix(around) if name.startswith(around) else ""
+
+
+def compiled(
+    source: Source, name: str, libraries: Sequence[str | Path], use: Callable[[Any], _Used]
+) -> _Used:
+    """What a function makes of rumoca's model of a class that a text, or a library, has."""
     try:
         rumoca = importlib.import_module("rumoca")
     except ImportError:
         raise InputError(f"{source.file} needs the reader rumoca: pip install 'dae_sdc[modelica]'") from None
-    roots = [str(path) for path in (*libraries, *_library_path())]
+    more = os.environ.get("MODELICAPATH", "").split(os.pathsep)
+    roots = [str(path) for path in (*libraries, *filter(None, more))]
     for root in roots:
         if not Path(root).is_dir():
             raise InputError(f"the library {root} is no directory; give the one in which Modelica/ lies")
+    text, word = source.text, name
+    if _path_in(text, name) not in Outline(source).models:
+        text, word = f"{text}\nmodel {_WRAPPER} extends {name}; end {_WRAPPER};", _WRAPPER
     try:
-        model = rumoca.Session(roots=roots).loads(source.text, model=name)
-        flat, files = model.to_dict("flat"), model.to_dict("dae")["source_map"]["files"]
+        return use(rumoca.Session(roots=roots).loads(text, model=word))
     except (rumoca.RumocaError, RuntimeError) as error:
         raise InputError(_message(source, str(error))) from None
+
+
+def flattened(source: Source, name: str, libraries: Sequence[str | Path]) -> ClassDefinition:
+    """The flat class of a model; behind it ``source`` has the texts of all files that rumoca read."""
+    forms = compiled(source, name, libraries, lambda model: (model.to_dict("flat"), model.to_dict("dae")))
+    flat, files = forms[0], forms[1]["source_map"]["files"]
     tree = _Tree(source, flat, files)
     definition = tree.definition(name)
     tree.require_asserts(files)
+    definition.annotations = tree.annotations(name, files)
     return definition
 
 
@@ -145,10 +171,6 @@ def _within(numbers: Sequence[int], begin: int, end: int) -> bool:
     return bisect_left(numbers, begin) < bisect_left(numbers, end)
 
 
-def _library_path() -> list[str]:
-    return [part for part in os.environ.get("MODELICAPATH", "").split(os.pathsep) if part]
-
-
 def _message(source: Source, text: str) -> str:
     """What rumoca says, in one line that begins with file and line where it tells them."""
     first = text.partition("\n")[0]
@@ -188,6 +210,16 @@ class _Tree:
                     what = f"rumoca loses {word.text} in an if-equation"
                     self.source.fail(begin + word.at, f"{what}; move it out of if")
 
+    def annotations(self, name: str, files: Iterable[tuple[int, str, str]]) -> dict[str, Modification]:
+        """The annotations of a class, which are those in the text that defines it."""
+        annotations: dict[str, Modification] = {}
+        for number, file, text in files:
+            path = _path_in(text, name)
+            if path and f"end {path.rpartition('.')[2]}" in text:
+                parts, at = Outline(Source(text, file)).annotations.get(path, {}), self._begins[number]
+                annotations |= {word: syntax.moved(part, at) for word, part in parts.items()}
+        return annotations
+
     def definition(self, name: str) -> ClassDefinition:
         flat = self.flat
         root = ClassDefinition(0, "package", "")
@@ -202,6 +234,10 @@ class _Tree:
         definition.algorithms = [self.read(item["statements"]) for item in flat["algorithms"]]
         definition.initial = [self.equation(item) for item in flat["initial_equations"]]
         definition.initial += [self.assertion(item) for item in flat["initial_assert_equations"]]
+        definition.initial += [
+            syntax.Algorithm(self.at(item), self.read(item["statements"]))
+            for item in flat["initial_algorithms"]
+        ]
         return definition
 
     # Declarations
@@ -254,6 +290,8 @@ class _Tree:
                 name = Name(place, [(kind, [])])
                 function.elements.append(Component(place, part["name"], name, sizes, value, "", word))
         function.external = item["external"] is not None
+        # In version 3 of the library elementary functions are external ones.
+        function.built_in = function.external and function.name.removeprefix("Modelica.Math.") in FUNCTIONS
         function.algorithms = [self.read(item["body"])]
         return function
 
@@ -366,7 +404,8 @@ class _Tree:
         """A call of a function, or the statement that assigns its results."""
         if "outputs" not in item:
             return self.call(item, item["name"]["name"], item["args"])
-        at, name = self.at(item), ".".join(part["ident"] for part in item["comp"]["parts"])
+        at, target = self.at(item), item["comp"]
+        name = target.get("name") or ".".join(part["ident"] for part in target["parts"])
         results = syntax.Results(at, self.read(item["outputs"]))
         return syntax.Equal(at, results, self.call(item, name, item["args"]))
 
@@ -434,7 +473,7 @@ _FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
     "Assignment": [(syntax.Equal, "comp", "value")],
     "For": [(syntax.For, "indices", "equations")],
     "While": [(lambda at, block: syntax.While(at, *block), "block")],
-    "When": [(syntax.When, "blocks")],
+    "When": [(partial(syntax.When, in_algorithm=True), "blocks")],
     "Return": [(partial(syntax.Leave, word="return"),)],
     "Break": [(partial(syntax.Leave, word="break"),)],
 }

@@ -305,7 +305,8 @@ class EquationParser(ExpressionParser):
     def _nested(self, at: int, word: str, in_when: bool) -> syntax.Statement:
         """What begins with a word such as if, up to its end, which is not taken."""
         if word == "when":
-            return syntax.When(at, self.branches("elsewhen", lambda: self.equations(_IN_WHEN)))
+            branches = self.branches("elsewhen", lambda: self.equations(_IN_WHEN))
+            return syntax.When(at, branches, self.in_algorithm)
         if word == "if":
             ends = _IN_WHEN if in_when else ("elseif", "else", "end")
             branches = self.branches("elseif", lambda: self.equations(ends))

@@ -158,12 +158,10 @@ def _read(source: Source, given: Reading) -> Model:
 
 
 def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> Model:
-    outline = Outline(source)
     name = given.name
     if name is None or not len(given.libraries):
-        name = _fitting(source, outline.models, name)
+        name = _fitting(source, Outline(source).models, name)
     definition = flattened(source, name, given.libraries)
-    definition.annotations = outline.annotations.get(name, {})
     assert definition.parent is not None
     model = _Builder(source, definition.parent, numbers).model(definition)
     model.reference = f"{model.reference} (read by rumoca)".strip()
@@ -273,8 +271,7 @@ class _Builder:
         start, low, high = (self.attribute(variable, word) for word in ("start", "min", "max"))
         if low is not None and high is not None and low > high:
             self.fail(variable.at, f"min of {variable.shown} is above max; correct one")
-        if is_fixed and start is None:
-            start = 0.0
+        start = 0.0 if is_fixed and start is None else start
         model.variable(variable.name, start, fixed=is_fixed, unit=self.unit(variable), min=low, max=high)
         model.variables_by_name[variable.name].discrete = is_discrete
 

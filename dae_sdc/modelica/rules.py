@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from inspect import signature
 from itertools import pairwise
 from typing import Any, Final
 
@@ -67,9 +66,9 @@ def _product(values: Values, item: Operation, scope: Scope) -> Value:
             by = values.as_number(value, part.at)
             before = arithmetic.multiply(over)
             over = [values.wrapped(part.at, arithmetic.each, partial(arithmetic.divided, by=by), before)]
-        elif sign == ".*" and isinstance(value, list):
-            before = arithmetic.multiply(over)
-            over = [arithmetic.multiply_elements(before, value)]
+        elif sign == ".*" and isinstance(value, list) and isinstance(arithmetic.multiply(over), list):
+            pair = [arithmetic.multiply(over), value]
+            over = [arithmetic.together(lambda *both: arithmetic.multiply([*both]), pair, "factor")]
         else:
             over.append(value)
     values.spend(arithmetic.work_of(over), item.at)
@@ -336,9 +335,8 @@ def _extreme(values: Values, item: Call, scope: Scope) -> Value:
 
 def _total(values: Values, item: Call, scope: Scope) -> Value:
     numbers = [arithmetic.scalar(value) for value in arithmetic.elements(_arguments(values, item, scope, 1))]
-    return values.wrapped(
-        item.at, arithmetic.plus if item.function.parts[-1][0] == "sum" else arithmetic.times, numbers
-    )
+    join = arithmetic.plus if item.function.parts[-1][0] == "sum" else arithmetic.times
+    return values.wrapped(item.at, join, numbers)
 
 
 def _size(values: Values, item: Call, scope: Scope) -> Value:
@@ -364,11 +362,6 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     value = values.value(item.arguments[0], scope) if name == "fill" else sympy.Integer(int(name == "ones"))
     values.spend(math.prod(counts), item.at)
     return arithmetic.filled(value, counts)
-
-
-def _of_arrays(values: Values, item: Call, scope: Scope) -> Value:
-    function = arithmetic.ARRAY_FUNCTIONS[item.function.parts[-1][0]]
-    return function(*_arguments(values, item, scope, len(signature(function).parameters)))
 
 
 def _joined(values: Values, item: Call, scope: Scope) -> Value:
@@ -437,7 +430,9 @@ _CALLS: Final[dict[str, Rule]] = {
     "ndims": lambda values, item, scope: sympy.Integer(
         len(arithmetic.sizes(*_arguments(values, item, scope, 1)))
     ),
-    **dict.fromkeys(arithmetic.ARRAY_FUNCTIONS, _of_arrays),
+    "vector": lambda values, item, scope: arithmetic.elements(*_arguments(values, item, scope, 1)),
+    "matrix": lambda values, item, scope: arithmetic.as_matrix(*_arguments(values, item, scope, 1)),
+    "scalar": lambda values, item, scope: arithmetic.scalar(*_arguments(values, item, scope, 1)),
 }
 # The rule of every form.
 RULES: Final[Mapping[type, Rule]] = {

@@ -476,6 +476,7 @@ class When(Part):
     """A when-equation: conditions, and the equations by which variables change where each begins to hold."""
 
     branches: list[tuple[Expression, list[Any]]]
+    in_algorithm: bool = False
 
 
 class Assert(Part):
@@ -484,7 +485,13 @@ class Assert(Part):
     call: Call
 
 
-Equation: TypeAlias = Equal | IfEquation | For | Connect | When | Assert
+class Algorithm(Part):
+    """An initial algorithm, which stands among the initial equations."""
+
+    body: list[Statement]
+
+
+Equation: TypeAlias = Equal | IfEquation | For | Connect | When | Assert | Algorithm
 
 
 class While(Part):
