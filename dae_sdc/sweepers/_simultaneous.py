@@ -1126,16 +1126,28 @@ def put_counts(work: Any, row: Any, sign: Any) -> None:
     row[6] += sign * counts.solve
 
 
+@within_compiled
+def begin_row(a: Any, work: Any) -> None:
+    """Begin the row of a step, and remember the sizes of steps as they are before it."""
+    row = doubles(a.work_rows + 72 * a.taken)
+    for i in range(SIZES):
+        doubles(a.sizes_before)[i] = doubles(a.step_sizes)[i]
+    for i in range(9):
+        row[i] = 0.0
+    put_counts(work, row, -1.0)
+
+
 @_view.method()
 def _begin_step(a: Any) -> None:
-    block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 72 * a.taken, a.step_sizes, a.sizes_before
+    block = 8 * a.rows * a.n
     a.step_u, a.step_du = a.run_u + block * a.taken, a.run_du + block * a.taken
     a.u, a.du = a.step_u, a.step_du
-    for i in range(SIZES):
-        doubles(before)[i] = doubles(now)[i]
-    for i in range(9):
-        doubles(row_at)[i] = 0.0
-    put_counts(a, doubles(row_at), -1.0)
+    begin_row(a, a)
+
+
+@_view.method()
+def _solved_ahead(a: Any, time: Any, h: Any) -> Any:
+    return steps_ahead.solved_ahead(a, time, h)
 
 
 @_view.method()

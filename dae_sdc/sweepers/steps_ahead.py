@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dae_sdc.dae.memory import COUNTERS, fields
-from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
+from dae_sdc.dae.state import EndDerivative, EndWithInterior, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
     END_SHARE,
     GROWN_STEP,
@@ -292,7 +292,7 @@ def take_steps(w: Any, x: Any) -> Any:
     while w.taken < w.room:
         if run.dt <= shortest(run, run.dt):
             return BEGINNING
-        certain = solved_ahead(w, run.time, run.dt)
+        certain = w.solved_ahead(run.time, run.dt)
         if run.status != SOLVED:
             if not failed_ahead(w, x, run.dt):
                 w.restore_sizes()
@@ -468,6 +468,7 @@ class Taken(NamedTuple):
     residuals: Vector  # Shape (K,). What is left of the equations of each, 0 where it is not known.
     n_integrated: int  # Number of leading unknowns whose u' the stages have.
     past: StepPolynomial | None  # The values up to the start that a multistep method continues.
+    interior: bool  # Whether a step leaves the values at its nodes behind, with u' at its end alone.
 
     def first(self, count: int) -> Taken:
         """The first of the steps, without how they have ended."""
@@ -488,6 +489,9 @@ class Taken(NamedTuple):
         """The state at the end of a step, with its polynomial."""
         whole = self._polynomial(k)
         state = attach(whole.value[-1].copy(), n_diff)
+        if self.interior:
+            state.polynomial = EndWithInterior(whole.derivative[-1], self.nodes[:-1], whole.value[:-1])
+            return state
         keeps = self.collocation or self.past is not None
         state.polynomial = whole if keeps else EndDerivative(whole.derivative[-1])
         return state
@@ -590,10 +594,21 @@ class StepsAhead:
         if status == UNFINISHED:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
-        stages.count_before(self._rows[k, 2:-2] if status == UNFINISHED else None)
+        self._count(stages.counts, self._rows[k, 2:-2] if status == UNFINISHED else None)
         wanted = LONGEST_CALL * max(k, 1) / max(perf_counter() - began, 1e-9)
         self._most = max(1, min(4 * max(1, k, self._most), int(wanted)))
         return taken
+
+    def _count(self, counts: Any, step: Vector | None) -> None:
+        """Add the work that is not of the step that has begun, whose row has it with the other sign."""
+        if step is None:
+            counts.add_to(self._problem)
+            return
+        now: Any = np.frombuffer(counts, dtype=np.int64)
+        all_of_it = now.copy()
+        now[:] = -step
+        counts.add_to(self._problem)
+        now[:] = all_of_it + step.astype(np.int64)
 
     def _judge(self, time: float, continued: bool, shortest: float, between: Any, hesitation: Any) -> None:
         """Tell how steps from a time are judged; errors ``between`` nodes count by weights, for a mask."""
@@ -651,5 +666,6 @@ class StepsAhead:
             residuals=rows[:, -1],
             n_integrated=stages.n_integrated,
             past=value.polynomial if stages.past else None,
+            interior=stages.interior,
         )
         return taken._replace(value=taken.end(k - 1, self._problem.n_diff)) if k else taken
