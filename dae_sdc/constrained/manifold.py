@@ -557,7 +557,7 @@ class ManifoldDAE(DirectSweeper):
         error = float(s.numbers.error)
         good = status == SOLVED and error <= 1.0
         if good and (s.marks.crossed or s.marks.start_sign != s.marks.end_sign):
-            self.passed.append((L.time, L.time + L.dt))
+            self.passed = [*self.passed, (L.time, L.time + L.dt)]
         self.dipped = good and bool(s.dipped)
         s.marks.counts.add_to(L.prob)
         if adaptive:
@@ -616,8 +616,7 @@ class ManifoldDAE(DirectSweeper):
         E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), sec. II.4.
         """
         P, longest = self.level.prob, 0.01 * span
-        self._take_problem(P)
-        P.start_step(u0, t0)
+        self.make_ready(u0, t0)
         self._start = None
         bound = self._place.bound
         state = u0.view(np.ndarray)[:bound]

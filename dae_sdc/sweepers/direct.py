@@ -84,6 +84,7 @@ class DirectMethod(NotOfOthers):
     _solver: Any = None  # What solves steps, with matrices that it keeps from one to the next.
     team: Team | None = None
     _serial_remark = ""
+    _served: Any = None  # What solved the steps of the last problem, for the next.
     _solved = False
     _swept = False
     _began_at: tuple[Any, Any, Any] = (None, None, None)
@@ -104,6 +105,11 @@ class DirectMethod(NotOfOthers):
         if self._solver is not None:
             self._ahead = StepsAhead(self._solver, self._watch, problem)
         self._problem = problem
+
+    def make_ready(self, u0: MeshDAE, t0: float) -> None:
+        """Be ready for steps from a state."""
+        self._take_problem(self.level.prob, u0, t0)
+        self.level.prob.start_step(u0, t0)
 
     def predict(self) -> None:
         """Begin a step; in a run to a tolerance, carry it out."""
