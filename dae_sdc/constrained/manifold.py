@@ -615,7 +615,7 @@ class ManifoldDAE(DirectSweeper):
         ----------
         E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), sec. II.4.
         """
-        P, longest = self.level.prob, 0.01 * span
+        longest = 0.01 * span
         self.make_ready(u0, t0)
         self._start = None
         bound = self._place.bound

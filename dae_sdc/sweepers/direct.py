@@ -106,7 +106,7 @@ class DirectMethod(NotOfOthers):
             self._ahead = StepsAhead(self._solver, self._watch, problem)
         self._problem = problem
 
-    def make_ready(self, u0: MeshDAE, t0: float) -> None:
+    def make_ready(self, u0: Any, t0: float) -> None:
         """Be ready for steps from a state."""
         self._take_problem(self.level.prob, u0, t0)
         self.level.prob.start_step(u0, t0)
