@@ -828,31 +828,13 @@ def _end_slope(s: Any) -> Any:
     return largest
 
 
-@_view.method()
-def _late_error(s: Any) -> Any:
-    return 0.0
+for _name in ("late_error", "error_between", "beyond_rounding", "forget_contraction", "forget"):
 
+    def _nothing(s: Any) -> Any:
+        return 0.0
 
-@_view.method()
-def _error_between(s: Any) -> Any:
-    return 0.0
-
-
-@_view.method()
-def _beyond_rounding(s: Any) -> Any:
-    return np.inf
-
-
-@_view.method()
-def _forget_contraction(s: Any) -> None:
-    pass
-
-
-@_view.method()
-def _forget(s: Any) -> None:
-    pass
-
-
+    _nothing.__name__ = _name
+    _view.method()(_nothing)
 _view.method()(_simultaneous._restore_sizes)
 
 

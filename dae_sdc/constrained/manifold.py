@@ -292,16 +292,6 @@ def act() -> Any:
     return ctypes.PYFUNCTYPE(ctypes.c_int64, *kinds)(entry("dae_sdc.constrained._manifold:act").address)
 
 
-class _Layout:
-    """Where the parts of a state stand in its row, by the type of the equations."""
-
-    def __init__(self, pointers: Pointers) -> None:
-        self.n, form = pointers.n, FORMS[pointers.kind]
-        self.second = form >= FORMS["daeq3"]
-        self.bound = 2 * self.n if self.second else self.n
-        self.multipliers = slice(self.bound, self.bound + (pointers.m if form else 0))
-
-
 class ManifoldDAE(DirectSweeper):
     r"""A step of an explicit method for equations whose constraints are kept, as a pySDC sweeper.
 
@@ -359,7 +349,7 @@ class ManifoldDAE(DirectSweeper):
         self.keeps_interior = True
         self._left: Any = None
         self._start: tuple[Any, float] | None = None
-        self._resumed = False
+        self.resumed = False
         self.passed: list[tuple[float, float]] = []
         self.dipped = False
         self.advanced: int | None = None  # How a step has ended that was begun ahead.
@@ -393,10 +383,12 @@ class ManifoldDAE(DirectSweeper):
     def _bind(self, problem: ProblemDAE, *_: Any) -> None:
         assert isinstance(problem, QuasilinearProblem)
         pointers = problem.pointers()
-        self._place = _Layout(pointers)
+        self._n = pointers.n
+        # Number of unknowns that are no multipliers.
+        self._bound = 2 * self._n if FORMS[pointers.kind] >= SECOND else self._n
         weights, scales = None, problem.run_scales
         if self.tolerance is not None:
-            weights = self.tolerance.weights_of(problem, 1.0, self._place.bound, plain=True)
+            weights = self.tolerance.weights_of(problem, 1.0, self._bound, plain=True)
         self._weights = weights
         self._memory = self._allocate(pointers, problem.n)
         s = self._memory.structure
@@ -414,7 +406,7 @@ class ManifoldDAE(DirectSweeper):
                     self._memory.replace(name, np.ascontiguousarray(values))
             self._memory.replace("sizes", scales.unknowns)
             self._memory.replace("seen", scales.seen)
-            self._solver = _Ahead(self)
+        self._solver = _Ahead(self)
 
     def _allocate(self, pointers: Pointers, total: int) -> ArrayMemory:
         form, method, n, m = FORMS[pointers.kind], self.method, pointers.n, pointers.m
@@ -464,7 +456,7 @@ class ManifoldDAE(DirectSweeper):
 
     def _check_separable(self, problem: QuasilinearProblem) -> None:
         """Refuse for RATTLE an A that is not constant, and forces that depend on velocities."""
-        n, generator = self._place.n, np.random.default_rng(0)
+        n, generator = self._n, np.random.default_rng(0)
         u0 = self.level.u[0].view(np.ndarray)
         q, v, t = u0[:n], u0[n : 2 * n], self.level.time
         other_q, other_v = q + generator.standard_normal(n), v + 1.0 + generator.standard_normal(n)
@@ -498,34 +490,32 @@ class ManifoldDAE(DirectSweeper):
             if known is start or (known is None and self._stands(start.view(np.ndarray), slope)):
                 return SOLVED  # a repeated step finds everything in its place, and one behind steps ahead
         self._place_start(start.view(np.ndarray))
-        if slope is not None and (polynomial is self._left or self._resumed):
+        if slope is not None and (polynomial is self._left or self.resumed):
             arrays["a0"][:] = self._last(slope)
             s.marks.start_sign, s.start_log_determinant = s.marks.end_sign, s.end_log_determinant
             status = SOLVED
         else:
             s.marks.valid = 0
             status = self._act(DIFFERENTIATE, time)
-        self._resumed = False
+        self.resumed = False
         self._start = (start, time) if status == SOLVED else None
         return status
 
     def _last(self, slope: Vector) -> Vector:
         """The part of u' that is the last derivative of the equations."""
-        n = self._place.n
-        return slope[n : 2 * n] if self._place.second else slope[:n]
+        return slope[self._bound - self._n : self._bound]
 
     def _stands(self, u: Vector, slope: Vector | None) -> bool:
         """Whether a state and its derivative are those from which the last step was or would be taken."""
-        arrays, bound = self._memory.arrays, self._place.bound
+        arrays, bound = self._memory.arrays, self._bound
         same = slope is not None and np.array_equal(self._last(slope), arrays["a0"])
         return same and np.array_equal(u[:bound], np.append(arrays["u0"], arrays["v0"])[:bound])
 
     def _place_start(self, u: Vector) -> None:
         """Write u, and v where there is one, to the start of the step."""
-        n, arrays = self._place.n, self._memory.arrays
-        arrays["u0"][:] = u[:n]
-        if self._place.second:
-            arrays["v0"][:] = u[n : 2 * n]
+        self._memory.arrays["u0"][:] = u[: self._n]
+        if self._bound > self._n:
+            self._memory.arrays["v0"][:] = u[self._n : self._bound]
 
     def _act(self, what: int, time: float, dt: float = 0.0) -> int:
         """Let compiled code do a piece of its work; raises what an equation has raised within."""
@@ -602,23 +592,12 @@ class ManifoldDAE(DirectSweeper):
         L.uend, self._left = self._end, self._end.polynomial
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step from a state, at most a hundredth of ``span``.
-
-        Parameters
-        ----------
-        u0 : MeshDAE
-            State, shape (n,).
-        t0, span : float
-            Start and length of the interval.
-
-        References
-        ----------
-        E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), sec. II.4.
-        """
+        """A size for the first step of an interval, at most a hundredth of it."""
+        # E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), sec. II.4.
         longest = 0.01 * span
         self.make_ready(u0, t0)
         self._start = None
-        bound = self._place.bound
+        bound = self._bound
         state = u0.view(np.ndarray)[:bound]
         self._place_start(state)
         self._act(WEIGH, t0)
@@ -652,45 +631,12 @@ class ManifoldDAE(DirectSweeper):
         if status != SOLVED:
             return None
         v, change = memory.arrays["v0"], memory.arrays["a0"]
-        return np.concatenate([v, change]) if self._place.second else change.copy()
-
-    # --- saved state ----------------------------------------------------------------------------------------
-
-    @property
-    def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` gives all that the next step depends on besides its start."""
-        return self._problem is not None
-
-    def get_state(self) -> dict[str, Any]:
-        """State on which later steps depend, for a checkpoint."""
-        if not self.keeps_state:
-            return {}
-        s, arrays = self._memory.structure, self._memory.arrays
-        return {
-            "base": arrays["base"].copy(),
-            "basis": arrays["basis"].copy(),
-            "marks": np.frombuffer(s.marks, dtype=np.int64).copy(),
-            "end size": float(s.end_log_determinant),
-            "recent": arrays["recent"].copy(),
-        }
-
-    def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Restore what :meth:`get_state` gave, to the last bit."""
-        if not kept:
-            return
-        L = self.level
-        self._bind(L.prob)
-        self._problem = L.prob
-        s, arrays = self._memory.structure, self._memory.arrays
-        for name in ("base", "basis", "recent"):
-            arrays[name][:] = kept[name]
-        np.frombuffer(s.marks, dtype=np.int64)[:] = kept["marks"]
-        s.end_log_determinant = kept["end size"]
-        self._resumed = True
+        return np.concatenate([v, change]) if self._bound > self._n else change.copy()
 
 
-# Arrays that steps change, besides those which every step writes anew.
-CHANGED = ("base", "basis", "recent", "u0", "v0", "a0")
+# Arrays that later steps depend on, and with these those of the start of a step.
+KEPT = ("base", "basis", "recent")
+CHANGED = (*KEPT, "u0", "v0", "a0")
 
 
 class _Ahead:
@@ -699,6 +645,8 @@ class _Ahead:
     # Of what Newton's method of others tells of steps there is nothing here.
     slack, told, noisy, failures, first, forgets_first = 1.0, 0.0, 0.0, 0.0, 0, 0.0
     in_turn, past, swept_by, late, multipliers, spread = True, None, None, None, None, 0
+    keeps_state = True
+    judge_by = repetition = forget_errors = went_ahead = staticmethod(lambda *_: 0)
 
     def __init__(self, sweeper: ManifoldDAE) -> None:
         self._sweeper, self.stages, memory = sweeper, self, sweeper._memory
@@ -706,15 +654,15 @@ class _Ahead:
         self._arrays, self.weights = memory.arrays, sweeper._weights
         self.n, self.n_integrated, self.rows, self.interior = s.size, s.size, s.rows, s.rows > 1
         self.nodes = (*sweeper._theta, 1.0) if self.interior else (1.0,)
-        self.run, self.counts, self.order = s.run, s.marks.counts, (sweeper.method.embedded_order or 0) + 1
+        self.order = (sweeper.method.embedded_order or 0) + 1
+
+    # They are parts of the structure, also of a copy of it.
+    run = property(lambda self: self._structure.run)
+    counts = property(lambda self: self._structure.marks.counts)
 
     def goes_ahead(self, value: MeshDAE) -> bool:
         """Whether steps can be taken ahead from a state."""
-        return self._sweeper.advanced is None
-
-    def rows_before(self, value: MeshDAE) -> tuple[Vector, Vector]:
-        """Rows of u and u' before those of a step."""
-        return value.view(np.ndarray)[None], np.empty((0, self.rows, self.n))
+        return self.weights is not None and self._sweeper.advanced is None
 
     def take_steps(
         self, value: MeshDAE, weights: Any, arrays: dict[str, Any], numbers: dict[str, int], room: int
@@ -736,19 +684,19 @@ class _Ahead:
             self._arrays[name][:] = values
         self._sweeper._start, self._sweeper.advanced = kept[2], None
 
-    def judge_by(self, *_: Any) -> bool:
-        """False: nothing is known of errors between the ends of steps."""
-        return False
+    def get_state(self) -> dict[str, Any]:
+        """State on which later steps depend, for a checkpoint."""
+        s = self._structure
+        known = {name: self._arrays[name].copy() for name in KEPT}
+        marks = np.frombuffer(s.marks, dtype=np.int64).copy()
+        return known | {"marks": marks, "end size": s.end_log_determinant}
 
-    def repetition(self, time: float) -> int:
-        """0: a repeated step is taken as the first one was."""
-        return 0
-
-    def forget_errors(self, time: float) -> None:
-        """Do nothing: errors of steps are not kept."""
-
-    def went_ahead(self, *_: Any) -> None:
-        """Do nothing: attempts are not counted."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Restore what :meth:`get_state` gave, to the last bit."""
+        for name in KEPT:
+            self._arrays[name][:] = kept[name]
+        np.frombuffer(self._structure.marks, dtype=np.int64)[:] = kept["marks"]
+        self._structure.end_log_determinant, self._sweeper.resumed = kept["end size"], True
 
 
 @checked()

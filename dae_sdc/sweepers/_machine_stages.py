@@ -720,12 +720,6 @@ class MachineStages(StageEquations):
             return idle and (before is not None or bool(self.A[0].any()))
         return idle and (before is None or type(before) is EndDerivative or self.continues(before))
 
-    def rows_before(self, value: MeshDAE) -> tuple[Vector, Vector]:
-        """Rows of u and u' before the stages of a step: the start, or the past that a method continues."""
-        if self.past:
-            return value.polynomial.value, value.polynomial.derivative[:, None]
-        return value.view(np.ndarray)[None], np.empty((0, self.rows, self.n))
-
     def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
         """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
         if weights is None or weights is self._told.get(prefix):

@@ -1147,7 +1147,32 @@ def _begin_step(a: Any) -> None:
 
 @_view.method()
 def _solved_ahead(a: Any, time: Any, h: Any) -> Any:
-    return steps_ahead.solved_ahead(a, time, h)
+    """Solve and judge a step; False where there is doubt."""
+    run, numbers = a.run, a.numbers
+    a.begin_step()
+    first, again = int(run.first), run.first + run.repeated > 0.0
+    if first > 0:
+        a.begin_stages(h)
+    else:
+        a.continue_stages(time, h)
+    a.weigh(h, first == 0, True)
+    looks = again or h > own.GROWN_STEP * a.step_before
+    run.status = a.solve_and_judge(time, h, first, False, looks)
+    if run.status != own.SOLVED or not numbers.end_error <= own.END_SHARE * numbers.kappa:
+        return False
+    if first > 0:
+        a.weigh(h, False, False)
+        a.judge(time, h, first, False, looks)
+        numbers.judged = 1.0
+    if numbers.error >= 1.0 and (a.weigh_within(h) or again):
+        a.judge(time, h, first, again, looks)
+        numbers.judged = 2.0
+    error = numbers.error
+    if first == 0 and own.SMALL_STEP_ERROR < error and h < min(a.step_before, run.noisy):
+        return False
+    if first > 0 and run.forgets > 0.0:
+        a.forget()
+    return not np.isnan(error)
 
 
 @_view.method()
@@ -1253,7 +1278,7 @@ def _solve_and_judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any
 for _function in (
     *(steps_ahead.begin_approach, steps_ahead.approached, steps_ahead.next_size, steps_ahead.time_slack),
     *(steps_ahead.end_of_step, steps_ahead.clipped, steps_ahead.take_steps, steps_ahead.decided),
-    *(steps_ahead.count_solved, steps_ahead.solved_ahead, steps_ahead.accepted_ahead),
+    *(steps_ahead.count_solved, steps_ahead.accepted_ahead),
     *(steps_ahead.rejected_ahead, steps_ahead.failed_ahead, steps_ahead.repeats, steps_ahead.shortest),
     steps_ahead.take_plain_steps,
     *(own.solved_and_judged, own.corrections, own.iterate, own.linearize_near, own.solve_together),

@@ -17,14 +17,11 @@ import numpy as np
 from dae_sdc.dae.memory import COUNTERS, fields
 from dae_sdc.dae.state import EndDerivative, EndWithInterior, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
-    END_SHARE,
-    GROWN_STEP,
     HELD_PART,
     KEPT_FACTORS_CONTRACTION,
     LEFT_TO_PYTHON,
     MOST_NEWTON_ITERATIONS,
     SINGULAR,
-    SMALL_STEP_ERROR,
     SOLVED,
     UNDEFINED,
 )
@@ -331,35 +328,6 @@ def shortest(run: Any, h: Any) -> Any:
     return max(STEP_ROUNDING * max(abs(run.time), abs(run.time + h)), run.shortest)
 
 
-def solved_ahead(w: Any, time: Any, h: Any) -> Any:
-    """Solve and judge a step; False where there is doubt."""
-    run, numbers = w.run, w.numbers
-    w.begin_step()
-    first, again = int(run.first), run.first + run.repeated > 0.0
-    if first > 0:
-        w.begin_stages(h)
-    else:
-        w.continue_stages(time, h)
-    w.weigh(h, first == 0, True)
-    looks = again or h > GROWN_STEP * w.step_before
-    run.status = w.solve_and_judge(time, h, first, False, looks)
-    if run.status != SOLVED or not numbers.end_error <= END_SHARE * numbers.kappa:
-        return False
-    if first > 0:
-        w.weigh(h, False, False)
-        w.judge(time, h, first, False, looks)
-        numbers.judged = 1.0
-    if numbers.error >= 1.0 and (w.weigh_within(h) or again):
-        w.judge(time, h, first, again, looks)
-        numbers.judged = 2.0
-    error = numbers.error
-    if first == 0 and SMALL_STEP_ERROR < error and h < min(w.step_before, run.noisy):
-        return False
-    if first > 0 and run.forgets > 0.0:
-        w.forget()
-    return not np.isnan(error)
-
-
 def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
     """Accept a step whose error is small enough at its nodes; False where it is not, or one has to look."""
     run, numbers = w.run, w.numbers
@@ -542,7 +510,9 @@ class StepsAhead:
 
     def _place(self, value: MeshDAE, m: int) -> tuple[int, int]:
         """Where the next step is kept, and the row with its start, which may be the end of the last one."""
-        u, du = self._method.stages.rows_before(value)
+        u, du, past = value.view(np.ndarray)[None], self._du[:0], value.polynomial
+        if self._method.stages.past:
+            u, du = past.value, past.derivative[:, None]
         before, slopes = self._u[: self._row + 1][-len(u) :], self._du[: self._used][self._used - len(du) :]
         if not (np.array_equal(before, u) and np.array_equal(slopes, du)):
             self._row, self._used = self._row + len(u), self._used + len(du)
