@@ -625,7 +625,8 @@ class CompiledParts(PartDerivatives):
     def _substitutes(self) -> dict[str, str]:
         """Names of the parts that :mod:`dae_sdc.constrained._machine_constraints` computes from others."""
         derived = {name: name for name in ("dg", "dg_dt", "d2g") if not self._source_of(name)}
-        return derived | ({"dg_dt": "zero"} if "dg_dt" in derived and self._rates_vanish else {})
+        derived |= {"dg_dt": "zero"} if "dg_dt" in derived and self._rates_vanish else {}
+        return derived | ({"B": "transposed"} if self.kind in ("eulag", "nohol") else {})
 
     def _supply(self, name: str, t: float, q: Any, v: Any = None) -> Vector:
         """A part that the class gives as a kernel or leaves to be derived."""

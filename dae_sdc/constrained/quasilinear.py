@@ -429,17 +429,8 @@ class QuasilinearProblem(ConstraintManifold):
         raise NotImplementedError
 
     def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        """The residual F(t, x, x') of the formulation, shape (n,), from its parts.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        x, dx : ndarray, shape (n,)
-            State and derivative: real, complex, or expressions.
-        at : callable
-            Value of a part by its name, the time, positions and, where it depends on them, velocities.
-        """
+        """The residual F(t, x, x') of the formulation by its parts, for numbers or expressions."""
+        # A part has its value ``at`` its name, the time, positions and, if it depends on them, velocities.
         form, (q, v, multipliers) = self._last_rows(), self.state_parts(x)
         n, place = self.n_u, (q,) if v is None else (q, v)
         rates = dx[:n] if v is None else dx[n : 2 * n]

@@ -58,7 +58,6 @@ def contents(
     function: FunctionType, implementations: Mapping[Any, list[Any]], home: str = ""
 ) -> tuple[list[str], list[FunctionType], list[Any]]:
     """What a function does and holds, as texts, functions that it may call, and values of other kinds."""
-    # Of methods of one name those of structures of the module ``home`` are called, if it has one.
     plain = (*PLAIN, _class_of_numba("numba.core.types", "Type"))
     dispatcher = _class_of_numba("numba.core.dispatcher", "Dispatcher")
     code, names, called, others = function.__code__, set[str](), list[FunctionType](), list[Any]()
@@ -74,7 +73,7 @@ def contents(
         with suppress(ValueError):  # of a name that is not bound yet
             values.append(cell.cell_contents)
     for name in sorted(names):
-        methods = implementations.get(name, ())
+        methods = implementations.get(name, ())  # of several structures: those of the module ``home`` first
         called += [method for method in methods if method.__module__ == home] or methods
         if name in function.__globals__:
             values += name, function.__globals__[name]

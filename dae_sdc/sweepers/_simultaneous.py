@@ -993,15 +993,6 @@ def _forget_contraction(a: Any) -> None:
 
 
 @_view.method()
-def _begin_stages(a: Any, h: Any) -> None:
-    for j in range(a.n):
-        doubles(a.du0)[j] = 0.0
-    begin_tableau(a, h)
-    for j in range(a.m * a.n):
-        doubles(a.guess)[j] = 0.0
-
-
-@_view.method()
 def _forget(a: Any) -> None:
     x = a.numbers
     x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
@@ -1152,7 +1143,11 @@ def _solved_ahead(a: Any, time: Any, h: Any) -> Any:
     a.begin_step()
     first, again = int(run.first), run.first + run.repeated > 0.0
     if first > 0:
-        a.begin_stages(h)
+        for j in range(a.n):
+            doubles(a.du0)[j] = 0.0
+        begin_tableau(a, h)
+        for j in range(a.m * a.n):
+            doubles(a.guess)[j] = 0.0
     else:
         a.continue_stages(time, h)
     a.weigh(h, first == 0, True)
@@ -1167,12 +1162,11 @@ def _solved_ahead(a: Any, time: Any, h: Any) -> Any:
     if numbers.error >= 1.0 and (a.weigh_within(h) or again):
         a.judge(time, h, first, again, looks)
         numbers.judged = 2.0
-    error = numbers.error
-    if first == 0 and own.SMALL_STEP_ERROR < error and h < min(a.step_before, run.noisy):
+    if first == 0 and own.SMALL_STEP_ERROR < numbers.error and h < min(a.step_before, run.noisy):
         return False
     if first > 0 and run.forgets > 0.0:
         a.forget()
-    return not np.isnan(error)
+    return not np.isnan(numbers.error)
 
 
 @_view.method()
@@ -1419,10 +1413,8 @@ _STEP = types.int64, types.int64, types.float64, types.float64
 C_FUNCTIONS = c_functions(
     {
         "act": (_act, types.float64(*_STEP, *(types.int64,) * 3)),
-        "working": (
-            _work_at,
-            CALLED,
-        ),  # by address, from several places: each would be compiled with a copy of it
+        # By address, from several places: each would be compiled with a copy of it.
+        "working": (_work_at, CALLED),
         "part": (_part_at, CALLED),
         "refactorize": (_refactorize_at, CALLED),
         "substitute": (_substitute_at, CALLED),
