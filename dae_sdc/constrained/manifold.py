@@ -286,7 +286,7 @@ STEP, STEPS, WEIGH, DIFFERENTIATE = range(4)  # What compiled code may be asked 
 
 
 @cache
-def act() -> Any:
+def compiled_act() -> Any:
     """The C function that does one of these for the memory at an address."""
     kinds = ctypes.c_int64, ctypes.c_int64, ctypes.c_double, ctypes.c_double
     return ctypes.PYFUNCTYPE(ctypes.c_int64, *kinds)(entry("dae_sdc.constrained._manifold:act").address)
@@ -496,7 +496,7 @@ class ManifoldDAE(DirectSweeper):
             status = SOLVED
         else:
             s.marks.valid = 0
-            status = self._act(DIFFERENTIATE, time)
+            status = self.act(DIFFERENTIATE, time)
         self.resumed = False
         self._start = (start, time) if status == SOLVED else None
         return status
@@ -517,23 +517,13 @@ class ManifoldDAE(DirectSweeper):
         if self._bound > self._n:
             self._memory.arrays["v0"][:] = u[self._n : self._bound]
 
-    def _act(self, what: int, time: float, dt: float = 0.0) -> int:
+    def act(self, what: int, time: float, dt: float = 0.0) -> int:
         """Let compiled code do a piece of its work; raises what an equation has raised within."""
         scales, s = self.level.prob.run_scales, self._memory.structure
         s.follows, s.watched = scales.running, scales.running and scales.watched
-        status: int = act()(self._memory.address, what, time, dt)
+        status: int = compiled_act()(self._memory.address, what, time, dt)
         if what != STEPS or status != UNFINISHED:  # where the step that was begun raises it
             self._failure.check()
-        return status
-
-    def ahead(self, start: MeshDAE, time: float) -> int:
-        """Take steps ahead from a state, as the memory says; how they have ended."""
-        if self.begin(start, time) != SOLVED:
-            return BEGINNING
-        s = self._memory.structure
-        status = self._act(STEPS, time)
-        self.dipped, self._start = False, (None, s.run.time)
-        self.advanced = int(s.run.status) if status == UNFINISHED else None
         return status
 
     def _step(self) -> None:
@@ -543,7 +533,7 @@ class ManifoldDAE(DirectSweeper):
             self._start = L.u[0], L.time
             self._failure.check()
         elif (status := self.begin(L.u[0], L.time)) == SOLVED:
-            status = self._act(STEP, L.time, L.dt)
+            status = self.act(STEP, L.time, L.dt)
         error = float(s.numbers.error)
         good = status == SOLVED and error <= 1.0
         if good and (s.marks.crossed or s.marks.start_sign != s.marks.end_sign):
@@ -600,7 +590,7 @@ class ManifoldDAE(DirectSweeper):
         bound = self._bound
         state = u0.view(np.ndarray)[:bound]
         self._place_start(state)
-        self._act(WEIGH, t0)
+        self.act(WEIGH, t0)
         weights = self._memory.arrays["weights"][:bound]
 
         def norm(y: Vector) -> float:
@@ -626,7 +616,7 @@ class ManifoldDAE(DirectSweeper):
         """The derivative of u and v, None where there is none."""
         self._place_start(y)
         memory = self._memory
-        status = self._act(DIFFERENTIATE, t)
+        status = self.act(DIFFERENTIATE, t)
         memory.structure.marks.counts.add_to(self.level.prob)
         if status != SOLVED:
             return None
@@ -671,7 +661,13 @@ class _Ahead:
         tell_addresses(self._structure, arrays)
         for name, number in (numbers | {"room": room, "taken": 0}).items():
             setattr(self._structure, name, number)
-        return self._sweeper.ahead(value, float(self.run.time)), int(self._structure.taken)
+        sweeper, time = self._sweeper, float(self.run.time)
+        if sweeper.begin(value, time) != SOLVED:
+            return BEGINNING, 0
+        status = sweeper.act(STEPS, time)
+        sweeper.dipped, sweeper._start = False, (None, float(self.run.time))
+        sweeper.advanced = int(self.run.status) if status == UNFINISHED else None
+        return status, int(self._structure.taken)
 
     def get_run(self) -> tuple[Any, ...]:
         """All that steps taken ahead change, but for sizes of unknowns and steps."""
