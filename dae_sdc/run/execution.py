@@ -14,7 +14,6 @@ import numpy as np
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from dae_sdc.compiled.pointwise import equations_at_points
-from dae_sdc.constrained.manifold import ManifoldDAE
 from dae_sdc.control.adaptivity import AdaptivityDAE, stops_of
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.driver import KeepTimeLimit, ShareBlock
@@ -293,7 +292,7 @@ class Execution:
         description = plan.setup.description
         cls, controllers = description["sweeper_class"], description["convergence_controllers"]
         if (
-            not (isinstance(cls, type) and issubclass(cls, RungeKuttaDAE | ManifoldDAE))
+            not (isinstance(cls, type) and (issubclass(cls, RungeKuttaDAE) or hasattr(cls, "on_manifold")))
             or not cls.__module__.startswith("dae_sdc.")
             or controllers.keys() != {AdaptivityDAE}
             or len(request.hooks) > 0
