@@ -134,6 +134,16 @@ def test_a_method_of_a_structure_is_part_of_what_calls_it(monkeypatch: pytest.Mo
     assert kept_digest(machine_newton._solve_at) not in (before, None)
 
 
+def test_structures_of_other_modules_with_a_method_of_the_same_name_change_no_digest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from dae_sdc.sweepers import _simultaneous
+
+    before = kept_digest(_simultaneous._act)
+    monkeypatch.setitem(IMPLEMENTATIONS, "end_step", [*IMPLEMENTATIONS["end_step"], lambda steps: None])
+    assert kept_digest(_simultaneous._act) == before is not None
+
+
 def test_what_has_no_digest_is_not_kept() -> None:
     assert kept_digest(law_of(rate=object())) is None
 

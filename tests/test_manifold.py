@@ -375,6 +375,11 @@ def test_the_figure_eight_passes_its_singular_points_and_says_so(name: str) -> N
     assert np.abs(done.u - exact("figure-eight", done.t)).max() <= 1e-6
 
 
+def test_singular_points_of_one_run_are_not_told_by_the_next() -> None:
+    messages = [ds.solve("figure-eight", rtol=1e-4).message for _ in range(3)]
+    assert len(set(messages)) == 1 and messages[0].count("near t=") == 2
+
+
 def test_a_start_at_a_singular_point_is_no_success() -> None:
     for name in KEEPING:
         done = ds.solve(

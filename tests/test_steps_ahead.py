@@ -14,7 +14,7 @@ from helpers.pairs_of_stages import ENDS_BEHIND, IMPLICIT_FIRST, TWO_DIAGONALS
 from pySDC.core.hooks import Hooks
 
 import dae_sdc as ds
-from dae_sdc.constrained.manifold import ManifoldDAE
+from dae_sdc.constrained.manifold import MANIFOLD_METHODS, ManifoldDAE
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.stepping import SteppingController
@@ -62,6 +62,19 @@ BY_PAIRS = [
     ],
 ]
 """Problems and embedded pairs, whose stages are solved one after the other."""
+
+ON_MANIFOLDS = [
+    *[("figure-eight", "chart-dop853"), ("seven-body", "chart-dopri5"), ("skate", "projected-dop853")],
+    *[("catalyst", "projected-dopri5"), ("rigid-pendulum", "unprojected-dopri5")],
+    *[
+        pytest.param(name, sweeper, marks=pytest.mark.long)
+        for name in sorted(PROBLEMS)
+        if issubclass(PROBLEMS[name], ds.QuasilinearProblem)
+        for sweeper in MANIFOLD_METHODS
+        if sweeper != "rattle"
+    ],
+]
+"""Problems and methods whose steps stay on the manifold of the constraints."""
 
 
 SWEEPERS = ("fully-implicit", "semi-implicit", "constrained")
@@ -153,6 +166,19 @@ def test_steps_of_pairs_are_those_of_the_controller(
     require_equal_between(ahead, alone)
 
 
+@pytest.mark.parametrize(("name", "sweeper"), ON_MANIFOLDS)
+def test_steps_on_manifolds_are_those_of_the_controller(
+    monkeypatch: pytest.MonkeyPatch, name: str, sweeper: str
+) -> None:
+    crossing = ds.Event(lambda u, t: u[0] - 0.5, terminal=False)
+    for options in ({}, {"dense": True, "events": [crossing], "atol": 1e-7}):
+        ahead, alone = solved_twice(monkeypatch, name, sweeper=sweeper, rtol=1e-5, **options)
+        require_equal(ahead, alone)
+        require_equal_between(ahead, alone)
+    alone, altogether = steps_of_the_controller(monkeypatch, name, sweeper=sweeper, rtol=1e-5, t_end=None)
+    assert alone <= 5 + 0.2 * altogether
+
+
 @pytest.mark.parametrize(("name", "sweeper", "rtol"), BY_SWEEPS)
 def test_steps_of_sweeps_are_those_of_the_controller(
     monkeypatch: pytest.MonkeyPatch, name: str, sweeper: str, rtol: float
@@ -229,7 +255,7 @@ def test_steps_of_formulas_are_those_of_the_controller(
 
 
 REASONS = {
-    "manifold": "manifold methods have steps of their own, without stages of F",
+    "manifold": "methods on manifolds have steps of their own, which are in a loop where sizes are chosen",
     "end": "the end of a step is no stage, and is computed from all of them",
     "stages": "the stages of a full matrix have an eigenbasis in compiled code where they are a collocation",
     "solver": "stages of one size are solved with factors that compiled code has for their kind of matrix",
@@ -240,7 +266,7 @@ REASONS = {
 def reason_against(cls: Any, problem: Any, solver: str, to_tolerance: bool) -> str:
     """The key of the reason for which the steps of a method are not taken ahead; empty where they are."""
     if issubclass(cls, ManifoldDAE):
-        return "manifold"
+        return "" if to_tolerance else "manifold"
     if issubclass(cls, MultistepDAE) and cls.method.explicit:
         return ""  # dF/du' alone is factorised, whichever solver takes the others
     if not issubclass(cls, DirectMethod) or to_tolerance:
@@ -372,7 +398,7 @@ def test_smooth_runs_of_pairs_are_taken_ahead(
     assert alone <= 2 + 0.05 * altogether
 
 
-@pytest.mark.parametrize("name", ["charge-pump", "pendulum", "robertson", "two-transistor"])
+@pytest.mark.parametrize("name", ["charge-pump", "figure-eight", "pendulum", "robertson", "two-transistor"])
 def test_the_length_of_calls_changes_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     whole = ds.solve(name, rtol=1e-6)
     lengths, go_ahead = np.random.default_rng(0), AdaptivityDAE.go_ahead

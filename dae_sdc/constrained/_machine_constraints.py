@@ -2,86 +2,26 @@
 
 Derivatives of the constraints, and the residual with its Jacobian in all formulations, are made of the parts
 at their addresses. The functions serve every problem, and have the signatures of kernels. They find their
-:class:`Workspace` by two numbers before the parameters p, as Jacobians by complex steps do, see
-:mod:`dae_sdc.dae.complex_step`.
+:class:`~dae_sdc.constrained.parts.Workspace` by two numbers before the parameters p, as Jacobians by complex
+steps do, see :mod:`dae_sdc.dae.complex_step`.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from dae_sdc.constrained.parts import BOTH, CONSTRAINT, DERIVATIVE, HIDDEN, PartsMemory
 from dae_sdc.dae import compiling
-from dae_sdc.dae.compiling import RecordView, address_of, c_function, call_residual, doubles, within_compiled
+from dae_sdc.dae.compiling import RecordView, address_of, call_residual, doubles, within_compiled
 from dae_sdc.dae.complex_step import address_in
 from dae_sdc.dae.jacobian import FIRST_DIFFERENCE, SECOND_DIFFERENCE
-from dae_sdc.dae.memory import STEP, fields, no_copy, tell_addresses
-from dae_sdc.dae.state import Vector
+from dae_sdc.dae.memory import STEP
 from dae_sdc.dae.workspaces import SIGN
-from dae_sdc.sharing import once
-
-# Forms: g = 0; g_u u' + g_t = 0; both, with multipliers mu that stabilise; g_u u'' + the rest = 0.
-CONSTRAINT, HIDDEN, BOTH, DERIVATIVE = range(4)
-
-
-class PartsMemory(ctypes.Structure):
-    """What the functions of this module work on: addresses of functions, then of arrays, unless said."""
-
-    _fields_ = fields(
-        ctypes.c_int64,
-        "n m",  # numbers: of functions u and of constraints
-        "n_u",  # number of u in implicit equations, which are equations in (u, u', w); 0 for others
-        "by_velocity",  # whether constraints bind u', so that dg is their derivative by u'
-        "start rows",  # numbers: of unknowns before the highest derivative in x', and of rows of A
-        "multiplied",  # whether the equations have multipliers
-        "form",  # which equations stand last, one of the four above
-        "g dg A h",
-        "B",  # 0 where it is the transpose of dg
-        "dg_dt",  # of d2g; 0 where it is differenced there
-        "rates",  # dg_dt of the residual; 0 where it is zero
-        "rest",  # what the constraints add when they are differentiated
-        # Parts for complex numbers; those that the Jacobian takes are 0 where differences are taken.
-        "complex_g complex_dg complex_A complex_h complex_B complex_rates complex_rest",
-        "scales",  # (n + 1,)
-        "stepped_u stepped_v found",  # complex, (n,), (n,) and (m,): of derivatives of constraints
-        "sums middle",  # (m,)
-        "A_value B_value h_value dg_value rest_value",  # of the residual and its Jacobian, as those below
-        "varied_u varied_v varied_part",  # with room for complex numbers, (n,), (n,) and (n, n)
-        "slope",  # (n, n)
-    )
-
 
 parts_at = RecordView(PartsMemory).at
-
-
-class Workspace:
-    """Memory of the functions of this module."""
-
-    # Shapes: scales (n + 1,).
-
-    stepped = False
-
-    def __init__(self, memory: Any, scales: Vector, functions: dict[str, Any]) -> None:
-        n, m = memory.n, memory.m
-        self.memory, self.functions, self.address = memory, functions, ctypes.addressof(memory)
-        self.scales = np.array(scales, dtype=np.float64)
-        sizes = {
-            **{"stepped_u": 2 * n, "stepped_v": 2 * n, "found": 2 * m, "sums": m, "middle": m},
-            **{"A_value": n * n, "B_value": n * m, "h_value": n, "dg_value": m * n, "rest_value": m},
-            **{"varied_u": 2 * n, "varied_v": 2 * n, "varied_part": 2 * n * n, "slope": n * n},
-        }
-        self._arrays = {name: np.zeros(size) for name, size in sizes.items()}
-        tell_addresses(memory, self._arrays | {"scales": self.scales})
-
-    def serves(self, pattern: Any) -> bool:
-        """Whether Jacobians of a pattern are written; only dense ones are, of pattern None."""
-        return pattern is None
-
-    def __reduce__(self) -> Any:
-        return no_copy, ()
 
 
 def _of_workspace(write: Callable[..., None]) -> Callable[..., None]:
@@ -420,14 +360,10 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
         _add_slopes(own, t, u, du, v, c, numbers, out, size, j)
 
 
+_KERNEL = compiling.SIGNATURES["residual"]
 _WITH_WORKSPACE = (_dg, _dg_dt, _d2g, _zero, _transposed, _selection, _derivative, _residual)
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "jacobian": _jacobian,
-    **{write.__name__[1:]: _of_workspace(write) for write in _WITH_WORKSPACE},
-}
-
-
-@once
-def function(name: str) -> Any:
-    """One of the functions of this module as a C function with its ``address``."""
-    return c_function(FUNCTIONS[name], compiling.SIGNATURES["jacobian" if name == "jacobian" else "residual"])
+C_FUNCTIONS = compiling.c_functions(
+    {write.__name__[1:]: (_of_workspace(write), _KERNEL) for write in _WITH_WORKSPACE}
+    | {"jacobian": (_jacobian, compiling.SIGNATURES["jacobian"])}
+)
+"""What :mod:`dae_sdc.constrained.parts` calls, or has called at their addresses."""

@@ -15,27 +15,36 @@ matrices row by row, are passed as pointers.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
+from numba import types
 
+from dae_sdc.constrained import manifold as own
+from dae_sdc.constrained.manifold import (
+    DEPENDENT,
+    FIRST,
+    GOING,
+    NONHOLONOMIC,
+    SECOND,
+    SINGULAR,
+    SLOW,
+    SOLVED,
+    UNDEFINED,
+    ManifoldMemory,
+)
 from dae_sdc.dae.compiling import (
     RecordView,
     address_of,
+    c_functions,
     call_residual,
     doubles,
     integers,
-    kept,
     within_compiled,
 )
-from dae_sdc.dae.memory import Counts, fields
+from dae_sdc.sweepers import _simultaneous, steps_ahead
+from dae_sdc.sweepers.tolerance import TINY
 
-# Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and A
-# u'' + B lambda = h with g(u, u') = 0.
-FIRST, MULTIPLIED, SECOND, NONHOLONOMIC = range(4)
-# How a step has ended, or that an iteration goes on.
-SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR, GOING = range(6)
 CORRECTOR_ITERATIONS = 12  # Largest number of Newton iterations that find a point on the manifold.
 # Newton iterations from which on a chart counts as a poor one, and a new one is made for the next step.
 ITERATIONS_IN_GOOD_CHART = 6
@@ -43,76 +52,8 @@ ITERATIONS_IN_GOOD_CHART = 6
 CORRECTOR_TOLERANCE = 1e-8
 TINY_PIVOT = 1e-13  # Pivot, relative to the largest entry of its row, that counts as zero.
 
-
-class ManifoldMarks(ctypes.Structure):
-    """Integers that steps pass on, for Python and for compiled code; checkpoints have them in this order."""
-
-    _fields_ = [
-        # Whether there is a chart, how many there have been, whether the step began with a new one.
-        *fields(ctypes.c_int64, "valid made fresh"),
-        ("counts", Counts),
-        *fields(
-            ctypes.c_int64,
-            "where",  # unknown with the largest error of a solved step, or constraint that depends on others
-            # Signs of determinants: of the last matrix, of the last one of a chart, and of the saddle-point
-            # matrix at the start and at the end of the step.
-            "sign chart_sign start_sign end_sign",
-            "crossed",  # whether the sign of the chart has changed in the step
-        ),
-    ]
-
-
-class ManifoldMemory(ctypes.Structure):
-    """What steps work on, for Python and for compiled code: addresses of doubles unless said.
-
-    With n unknowns u, m constraints, d = n - m, k local coordinates, and S slopes, of the stages, the end of
-    the step and the stages that serve the interpolant alone.
-    """
-
-    _fields_ = [
-        ("marks", ManifoldMarks),
-        *fields(
-            ctypes.c_double,
-            "alpha beta",  # coefficients of Baumgarte's stabilisation
-            "turned",  # cosine of the angle to the tangent space below which a new chart is made
-            "error",  # norm of the error of the step
-            "last_change",  # of an iteration
-            # Logarithm of the determinant of the saddle-point matrix: the last one, that at the start of the
-            # step, the least within the step and that at its end.
-            "log_determinant start_log_determinant least_log_determinant end_log_determinant",
-        ),
-        *fields(
-            ctypes.c_int64,
-            "form",  # of the equations, one of the four above
-            "chart positions velocities",  # whether there are charts, and which projections at ends of steps
-            "n m coordinates slopes stages extra points",  # numbers; the last three of the method
-            "error_estimates",  # number, 1 or 2
-            "A B h g dg dg_dt d2g",  # functions; B is 0 if it is the transpose of dg, dg_dt if it is zero
-            "p",  # parameters of the functions
-            # Coefficients of the method: times (stages,), (extra,) and (points,), and weights of the slopes
-            # (stages, S), (S,), (error_estimates, S), (extra, S) and (points, S).
-            "stage_times extra_times point_times",
-            "stage_weights end_weights error_weights extra_weights point_weights",
-            "base",  # of the chart, (n,)
-            "u v a u0 v0 a0 u1 v1 a1",  # state and its last derivative at a stage, at the start, at the end
-            "weights",  # of u and v in norms of errors, (2, n)
-            "z0 z1 z local_error",  # local coordinates at the start, the end and a stage; their error
-            "K",  # slopes of the local coordinates, (S, k)
-            "multipliers end_multipliers",  # at a stage or the start, and at the end, (m,)
-            "g_value rest_value",  # of the constraints, and of what their derivatives add, (m,)
-            "scale rhs",  # of the rows of a matrix, and right-hand side or solution, (n + m,)
-            "chart_pivots saddle_pivots",  # integers, (n + m,)
-            "basis",  # U, (n, d)
-            "chart_matrix",  # [G; U^T] or a copy of A, and then its factors, (n, n)
-            "reflections",  # (n, n)
-            "A_value B_value dg_value",  # (n, n), (n, m), (m, n)
-            "saddle",  # [A B; G 0] or [A; G], and then its factors, (n + m, n + m) or (n, n)
-            "point_values",  # states within the step, (points, unknowns)
-        ),
-    ]
-
-
-memory_at = RecordView(ManifoldMemory).at
+_view = RecordView(ManifoldMemory)
+memory_at = _view.at
 
 
 @within_compiled
@@ -677,10 +618,9 @@ def project_state(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> A
     return accelerate(s, t, u, v, a, multipliers)
 
 
-@kept
-def derivative(place: Any, t: Any) -> Any:
+@within_compiled
+def differentiate(s: Any, t: Any) -> Any:
     """u' or u'' and the multipliers at the start of the step."""
-    s = memory_at(place)
     u, v = doubles(s.u0), doubles(s.v0)
     evaluate_constraint_jacobian(s, t, u, v)
     status = accelerate(s, t, u, v, doubles(s.a0), doubles(s.multipliers))
@@ -688,11 +628,10 @@ def derivative(place: Any, t: Any) -> Any:
     return status
 
 
-@kept
-def step(place: Any, t: Any, h: Any, estimates: Any) -> Any:
+@within_compiled
+def explicit_step(s: Any, t: Any, h: Any) -> Any:
     """A step of an explicit Runge-Kutta method; how it ended."""
-    s = memory_at(place)
-    s.error, s.least_log_determinant = 0.0, np.inf
+    s.numbers.error, s.least_log_determinant = 0.0, np.inf
     status = chart_at_start(s, t, False) if s.chart else SOLVED
     if status == SOLVED:
         status = stages(s, t, h)
@@ -702,9 +641,9 @@ def step(place: Any, t: Any, h: Any, estimates: Any) -> Any:
                 status = stages(s, t, h)
     if status != SOLVED:
         return status
-    if estimates:
-        s.error = estimate(s, h)
-        if not s.error <= 1.0:
+    if s.adaptive:
+        s.numbers.error = estimate(s, h)
+        if not s.numbers.error <= 1.0:
             return SOLVED
     if not s.chart and (s.positions or s.velocities):
         ends = doubles(s.u1), doubles(s.v1), doubles(s.a1), doubles(s.end_multipliers)
@@ -713,11 +652,21 @@ def step(place: Any, t: Any, h: Any, estimates: Any) -> Any:
     return status
 
 
-@kept
-def interior(place: Any, t: Any, h: Any) -> Any:
+@within_compiled
+def write_state(s: Any, u: Any, v: Any, multipliers: Any, out: Any) -> None:
+    """Write a state in the order of the unknowns, of which others than these are 0."""
+    n = s.n
+    copy(u, n, out)
+    if s.form >= SECOND:
+        copy(v, n, entries_from(out, n))
+    if s.form != FIRST:
+        copy(multipliers, s.m, entries_from(out, 2 * n if s.form >= SECOND else n))
+
+
+@within_compiled
+def interior(s: Any, t: Any, h: Any) -> Any:
     """States within a finished step, on the manifold if its end is."""
-    s = memory_at(place)
-    n, m, form, known = s.n, s.m, s.form, s.stages + 1
+    form, known = s.form, s.stages + 1
     u, v, a, multipliers = doubles(s.u), doubles(s.v), doubles(s.a), doubles(s.multipliers)
     projects = not s.chart and (s.positions or s.velocities)
     z, slope, times, weights = doubles(s.z), doubles(s.K), doubles(s.extra_times), doubles(s.extra_weights)
@@ -727,7 +676,7 @@ def interior(place: Any, t: Any, h: Any) -> Any:
         if status != SOLVED:
             return status
         known += 1
-    times, weights, values, at = doubles(s.point_times), doubles(s.point_weights), doubles(s.point_values), 0
+    times, weights, values = doubles(s.point_times), doubles(s.point_weights), doubles(s.end_rows)
     for k in range(s.points):
         combine(s, h, entries_from(weights, k * s.slopes), known, z)
         after = times[k] * h
@@ -740,21 +689,13 @@ def interior(place: Any, t: Any, h: Any) -> Any:
                 status = accelerate(s, t + after, u, v, a, multipliers)
         if status != SOLVED:
             return status
-        copy(u, n, entries_from(values, at))
-        at += n
-        if form >= SECOND:
-            copy(v, n, entries_from(values, at))
-            at += n
-        if form != FIRST:
-            copy(multipliers, m, entries_from(values, at))
-            at += m
+        write_state(s, u, v, multipliers, entries_from(values, k * s.size))
     return SOLVED
 
 
-@kept
-def rattle(place: Any, t: Any, h: Any) -> Any:
+@within_compiled
+def rattle(s: Any, t: Any, h: Any) -> Any:
     """A step of RATTLE for A u'' + B lambda = h(t, u), g(t, u) = 0 with a constant A."""
-    s = memory_at(place)
     n, m = s.n, s.m
     u0, v0, u1, v1, a = doubles(s.u0), doubles(s.v0), doubles(s.u1), doubles(s.v1), doubles(s.a)
     evaluate_constraint_jacobian(s, t, u0, v0)
@@ -763,11 +704,11 @@ def rattle(place: Any, t: Any, h: Any) -> Any:
     evaluate(s, s.h, t, u0, v0, a)
     if not free_acceleration(s, a):
         return SINGULAR
-    B, G, own = doubles(s.B_value), doubles(s.dg_value), s.B != 0
+    B, G, has_B = doubles(s.B_value), doubles(s.dg_value), s.B != 0
     for i in range(n):
         u1[i] = u0[i] + h * (v0[i] + 0.5 * h * a[i])
         for j in range(m):
-            B[i * m + j] = B[i * m + j] if own else G[j * n + i]
+            B[i * m + j] = B[i * m + j] if has_B else G[j * n + i]
     s.least_log_determinant = np.inf
     status = project(s, t + h, u1, v0, u1, False)
     if status != SOLVED:
@@ -797,3 +738,119 @@ def free_acceleration(s: Any, force: Any) -> Any:
         return False
     solve_chart(s, force)
     return True
+
+
+@within_compiled
+def follow_determinant(s: Any) -> None:
+    """Tell whether the determinant is far less within the last steps than before and after them."""
+    recent, least, s.dipped = doubles(s.recent), np.inf, 0
+    copy(entries_from(recent, 2), 2 * own.STEPS_WATCHED - 2, recent)
+    last = entries_from(recent, 2 * own.STEPS_WATCHED - 2)
+    last[0], last[1] = s.start_log_determinant, s.least_log_determinant
+    for k in range(own.STEPS_WATCHED - 1, -1, -1):
+        least = min(least, recent[2 * k + 1])
+        if least < min(recent[2 * k], s.end_log_determinant) - own.LEAST_DIP:
+            s.dipped = 1
+
+
+@within_compiled
+def take_step(s: Any, t: Any, h: Any) -> Any:
+    """Take a step by the method, with the states within that are wanted; how it ended."""
+    s.inside = s.dipped = 0
+    if s.rattles:
+        status = rattle(s, t, h)
+    else:
+        if s.adaptive:
+            weigh(s)
+        status = explicit_step(s, t, h)
+    if status == SOLVED and s.numbers.error <= 1.0:
+        n, u1, v1, a1, slope = s.n, doubles(s.u1), doubles(s.v1), doubles(s.a1), doubles(s.end_slope_row)
+        write_state(
+            s, u1, v1, doubles(s.end_multipliers), entries_from(doubles(s.end_rows), s.points * s.size)
+        )
+        copy(v1 if s.form >= SECOND else a1, n, slope)
+        if s.form >= SECOND:
+            copy(a1, n, entries_from(slope, n))
+        if s.rows > 1 and interior(s, t, h) == SOLVED:
+            s.inside = 1
+        follow_determinant(s)
+    return status
+
+
+@within_compiled
+def weigh(s: Any) -> None:
+    """Write the weights of errors at the start of the step."""
+    n, out, sizes, seen = s.n, doubles(s.weights), doubles(s.sizes), doubles(s.seen)
+    for j in range(2 * n if s.form >= SECOND else n):
+        size = abs(doubles(s.u0)[j] if j < n else doubles(s.v0)[j - n])
+        if s.watched:
+            seen[j] = max(seen[j], size)
+        if s.follows:
+            sizes[j] = max(sizes[j], size)
+        allowed = (size + sizes[j]) * s.rtol if s.atol == 0 else size * s.rtol + doubles(s.atol)[j]
+        out[j] = 1.0 / max(allowed, TINY) * doubles(s.counted)[j]
+
+
+# Steps that are taken ahead. What happens to none but few of them is left to the controller: steps that are
+# not solved, and those in which a determinant changes its sign or comes near zero.
+
+
+@_view.method()
+def _solved_ahead(s: Any, time: Any, h: Any) -> Any:
+    _simultaneous.begin_row(s, s.marks)
+    s.run.status = take_step(s, time, h)
+    if s.run.status != SOLVED or not s.numbers.error <= 1.0:
+        return not np.isnan(s.numbers.error)
+    turned = s.marks.crossed != 0 or s.marks.start_sign != s.marks.end_sign
+    return not turned and s.dipped == 0 and (s.rows == 1 or s.inside != 0)
+
+
+@_view.method()
+def _end_step(s: Any, time: Any, h: Any) -> None:
+    n, size, row, block = s.n, s.size, doubles(s.work_rows + 72 * s.taken), s.rows * s.size
+    row[0], row[1] = time, h
+    _simultaneous.put_counts(s.marks, row, 1.0)
+    first = (s.points + 1) * size - block
+    copy(entries_from(doubles(s.end_rows), first), block, doubles(s.run_u + 8 * block * s.taken))
+    copy(doubles(s.end_slope_row), size, doubles(s.run_du + 8 * (block * (s.taken + 1) - size)))
+    copy(doubles(s.u1), n, doubles(s.u0))
+    copy(doubles(s.v1), n, doubles(s.v0))
+    copy(doubles(s.a1), n, doubles(s.a0))
+    s.marks.start_sign, s.start_log_determinant = s.marks.end_sign, s.end_log_determinant
+    s.taken += 1
+
+
+@_view.method()
+def _end_slope(s: Any) -> Any:
+    largest = 0.0
+    for j in range(s.n_diff):
+        largest = max(largest, abs(doubles(s.end_slope_row)[j] / max(doubles(s.sizes)[j], TINY)))
+    return largest
+
+
+for _name in ("late_error", "error_between", "beyond_rounding", "forget_contraction", "forget"):
+
+    def _nothing(s: Any) -> Any:
+        return 0.0
+
+    _nothing.__name__ = _name
+    _view.method()(_nothing)
+_view.method()(_simultaneous._restore_sizes)
+
+
+def _act(place: Any, what: Any, t: Any, h: Any) -> Any:
+    s = memory_at(place)
+    if what == own.STEP:
+        return take_step(s, t, h)
+    if what == own.STEPS:
+        return steps_ahead.take_steps(s, _simultaneous.sizes_of_steps_at(s.step_sizes))
+    if what == own.WEIGH:
+        weigh(s)
+        return SOLVED
+    return differentiate(s, t)
+
+
+C_FUNCTIONS = c_functions(
+    {"act": (_act, types.int64(types.int64, types.int64, types.float64, types.float64))}
+)
+"""What :mod:`dae_sdc.constrained.manifold` calls."""

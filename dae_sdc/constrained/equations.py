@@ -396,9 +396,6 @@ class QuasiLagrangeProblem(QuasiSecondOrderProblem):
     def _is_velocity_free(self, name: str) -> bool:
         return name == "B" or super()._is_velocity_free(name)
 
-    def _substitutes(self) -> dict[str, str]:
-        return super()._substitutes() | {"B": "transposed"}
-
 
 class NonholonomicProblem(_SecondOrderProblem):
     r"""Equations of second order with constraints on velocities, index 2.
@@ -446,9 +443,6 @@ class NonholonomicProblem(_SecondOrderProblem):
         "What the constraints add to G u'' when they are differentiated, g_t + g_u u', shape (m,).",
         velocity=True,
     )
-
-    def _substitutes(self) -> dict[str, str]:
-        return super()._substitutes() | {"B": "transposed"}
 
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
         assert v is not None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from collections import deque
+import ctypes
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,23 +13,28 @@ import numpy as np
 from dae_sdc.arguments import checked
 from dae_sdc.constrained.parts import PARTS, Pointers
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
-from dae_sdc.dae.memory import ArrayMemory
+from dae_sdc.dae.machine_code import entry
+from dae_sdc.dae.memory import ArrayMemory, Counts, fields, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, EndWithInterior, MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import Registry
 from dae_sdc.sweepers.direct import DirectSweeper
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.simultaneous import RunNumbers, StepNumbers
+from dae_sdc.sweepers.steps_ahead import BEGINNING, UNFINISHED
 from dae_sdc.sweepers.tableaux import MethodRecord
 from dae_sdc.sweepers.tolerance import Outcome
 
-# Form of each type of equations in :mod:`dae_sdc.constrained._manifold`.
+# Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and A
+# u'' + B lambda = h with g(u, u') = 0.
+FIRST, MULTIPLIED, SECOND, NONHOLONOMIC = range(4)
+# How a step has ended, or that an iteration goes on.
+SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR, GOING = range(6)
+# Form of each type of equations.
 FORMS = {"daeq1": 0, "daeq2": 1, "daeq3": 2, "eulag": 2, "nohol": 3}
 HOLONOMIC = ("daeq3", "eulag")  # Types with constraints on positions.
 TREATMENTS = ("chart", "ambient", "rattle")  # Steps in local coordinates; in u and v themselves; by RATTLE.
-# Ends of a step by their places in :data:`REASONS`; two are singular.
-SOLVED, DEPENDENT, SINGULAR = 0, 3, (3, 4)
-
 # Cosine of the angle between a chart and the tangent space below which the chart is given up.
 CHART_COSINE = 0.95
 STEPS_WATCHED = 3  # Steps in which the determinant of the equations is followed.
@@ -101,7 +106,8 @@ def _dop853() -> ExplicitPair:
     return ExplicitPair(DOP853.A, DOP853.B, DOP853.C, E, DOP853.A_EXTRA, DOP853.C_EXTRA, D, theta, 8, 7)
 
 
-PAIRS = {"dopri5": _dormand_prince, "dop853": _dop853}  # Pairs by name, made where they are needed.
+# Pairs by name, made where they are needed first.
+PAIRS = {"dopri5": cache(_dormand_prince), "dop853": cache(_dop853)}
 
 _REFERENCES = {
     "dopri5": "J. R. Dormand, P. J. Prince, J. Comput. Appl. Math. 6 (1980) 19",
@@ -196,14 +202,94 @@ class ManifoldMethod(MethodRecord):
 MANIFOLD_METHODS: Registry[ManifoldMethod] = Registry("method on manifolds")
 
 
-class _Layout:
-    """Where the parts of a state stand in its row, by the type of the equations."""
+class ManifoldMarks(ctypes.Structure):
+    """Integers that steps pass on, for Python and for compiled code; checkpoints have them in this order."""
 
-    def __init__(self, pointers: Pointers) -> None:
-        self.n, form = pointers.n, FORMS[pointers.kind]
-        self.second = form >= FORMS["daeq3"]
-        self.bound = 2 * self.n if self.second else self.n
-        self.multipliers = slice(self.bound, self.bound + (pointers.m if form else 0))
+    _fields_ = [
+        # Whether there is a chart, how many there have been, whether the step began with a new one.
+        *fields(ctypes.c_int64, "valid made fresh"),
+        ("counts", Counts),
+        *fields(
+            ctypes.c_int64,
+            "where",  # unknown with the largest error of a solved step, or constraint that depends on others
+            # Signs of determinants: of the last matrix, of the last one of a chart, and of the saddle-point
+            # matrix at the start and at the end of the step.
+            "sign chart_sign start_sign end_sign",
+            "crossed",  # whether the sign of the chart has changed in the step
+        ),
+    ]
+
+
+class ManifoldMemory(ctypes.Structure):
+    """What steps work on, for Python and for compiled code: addresses of doubles unless said.
+
+    With n unknowns u, m constraints, d = n - m, k local coordinates, and S slopes, of the stages, the end of
+    the step and the stages that serve the interpolant alone.
+    """
+
+    _fields_ = [
+        ("marks", ManifoldMarks),
+        ("numbers", StepNumbers),  # of which steps of these methods have the error, and others are 0
+        ("run", RunNumbers),
+        *fields(
+            ctypes.c_double,
+            "alpha beta",  # coefficients of Baumgarte's stabilisation
+            "turned",  # cosine of the angle to the tangent space below which a new chart is made
+            "last_change",  # of an iteration
+            "rtol rate",  # of weights, see :class:`~dae_sdc.sweepers.tolerance.Weights`; the last is not used
+            # Logarithm of the determinant of the saddle-point matrix: the last one, that at the start of the
+            # step, the least within the step and that at its end.
+            "log_determinant start_log_determinant least_log_determinant end_log_determinant",
+        ),
+        *fields(
+            ctypes.c_int64,
+            "form",  # of the equations, one of the four above
+            "chart positions velocities",  # whether there are charts, and which projections at ends of steps
+            "rattles adaptive",  # whether steps are those of RATTLE, and whether their errors are estimated
+            "n m coordinates slopes stages extra points",  # numbers; the last three of the method
+            "size n_diff",  # numbers of unknowns in a state, and of those that are differential
+            "rows",  # number of states of a step that are kept: those within, and the end
+            "inside dipped",  # whether those within are known; whether a determinant has fallen and grown
+            # Of steps that are taken one after the other, see :class:`StagesMemory`; others of it are 0.
+            "taken room step_sizes sizes_before work_rows run_u run_du in_turn linearize swept",
+            "follows watched atol counted sizes seen",  # of weights
+            "error_estimates",  # number, 1 or 2
+            "A B h g dg dg_dt d2g",  # functions; B is 0 if it is the transpose of dg, dg_dt if it is zero
+            "p",  # parameters of the functions
+            # Coefficients of the method: times (stages,), (extra,) and (points,), and weights of the slopes
+            # (stages, S), (S,), (error_estimates, S), (extra, S) and (points, S).
+            "stage_times extra_times point_times",
+            "stage_weights end_weights error_weights extra_weights point_weights",
+            "base",  # of the chart, (n,)
+            "u v a u0 v0 a0 u1 v1 a1",  # state and its last derivative at a stage, at the start, at the end
+            "weights",  # of u and v in norms of errors, (2, n)
+            "z0 z1 z local_error",  # local coordinates at the start, the end and a stage; their error
+            "K",  # slopes of the local coordinates, (S, k)
+            "multipliers end_multipliers",  # at a stage or the start, and at the end, (m,)
+            "g_value rest_value",  # of the constraints, and of what their derivatives add, (m,)
+            "scale rhs",  # of the rows of a matrix, and right-hand side or solution, (n + m,)
+            "chart_pivots saddle_pivots",  # integers, (n + m,)
+            "basis",  # U, (n, d)
+            "chart_matrix",  # [G; U^T] or a copy of A, and then its factors, (n, n)
+            "reflections",  # (n, n)
+            "A_value B_value dg_value",  # (n, n), (n, m), (m, n)
+            "saddle",  # [A B; G 0] or [A; G], and then its factors, (n + m, n + m) or (n, n)
+            "end_rows",  # states within the step and that at its end, (points + 1, unknowns)
+            "end_slope_row",  # the derivative of the last, NaN where no equation gives one, (unknowns,)
+            # Logarithms of the determinant in the last steps, at the start and the least within, (steps, 2)
+            "recent",
+        ),
+    ]
+
+
+STEP, STEPS, WEIGH, DIFFERENTIATE = range(4)  # What compiled code may be asked for.
+
+
+@cache
+def compiled_act() -> Any:
+    """The C function that does one of these for the memory at an address."""
+    kinds = ctypes.c_int64, ctypes.c_int64, ctypes.c_double, ctypes.c_double
+    return ctypes.PYFUNCTYPE(ctypes.c_int64, *kinds)(entry("dae_sdc.constrained._manifold:act").address)
 
 
 class ManifoldDAE(DirectSweeper):
@@ -263,10 +349,10 @@ class ManifoldDAE(DirectSweeper):
         self.keeps_interior = True
         self._left: Any = None
         self._start: tuple[Any, float] | None = None
-        self._resumed = False
+        self.resumed = False
         self.passed: list[tuple[float, float]] = []
         self.dipped = False
-        self._sizes: deque[tuple[float, float]] = deque(maxlen=STEPS_WATCHED)
+        self.advanced: int | None = None  # How a step has ended that was begun ahead.
         self._theta = tuple(PAIRS[self.method.pair]().theta.tolist()) if self.method.pair else ()
 
     @classmethod
@@ -296,25 +382,40 @@ class ManifoldDAE(DirectSweeper):
 
     def _bind(self, problem: ProblemDAE, *_: Any) -> None:
         assert isinstance(problem, QuasilinearProblem)
-        self._own = importlib.import_module("dae_sdc.constrained._manifold")
         pointers = problem.pointers()
-        self._place = _Layout(pointers)
-        self._memory = self._allocate(pointers, FORMS[pointers.kind])
-        self._take_parts(pointers)
-        self._left = self._start = None
-        if self.method.treatment == "rattle":
-            self._check_separable(problem)
+        self._n = pointers.n
+        # Number of unknowns that are no multipliers.
+        self._bound = 2 * self._n if FORMS[pointers.kind] >= SECOND else self._n
+        weights, scales = None, problem.run_scales
         if self.tolerance is not None:
-            self._weights = self.tolerance.weights_of(problem, 1.0, self._place.bound, plain=True)
+            weights = self.tolerance.weights_of(problem, 1.0, self._bound, plain=True)
+        self._weights = weights
+        self._memory = self._allocate(pointers, problem.n)
+        s = self._memory.structure
+        s.size, s.n_diff = problem.n, problem.n_diff
+        s.rattles, s.adaptive = self.method.treatment == "rattle", weights is not None
+        s.rows = 1 + (len(self._theta) if self.keeps_interior else 0)
+        self._take_parts(pointers)
+        self._left = self._start = self.advanced = None
+        if s.rattles:
+            self._check_separable(problem)
+        if weights is not None:
+            s.rtol = weights.rtol
+            for name in ("counted", "atol"):
+                if (values := getattr(weights, name)) is not None:
+                    self._memory.replace(name, np.ascontiguousarray(values))
+            self._memory.replace("sizes", scales.unknowns)
+            self._memory.replace("seen", scales.seen)
+        self._solver = _Ahead(self)
 
-    def _allocate(self, pointers: Pointers, form: int) -> ArrayMemory:
-        method, n, m = self.method, pointers.n, pointers.m
+    def _allocate(self, pointers: Pointers, total: int) -> ArrayMemory:
+        form, method, n, m = FORMS[pointers.kind], self.method, pointers.n, pointers.m
         d, chart = n - m, method.treatment == "chart"
         pair = PAIRS[method.pair or "dopri5"]()
         stages, extra, points = len(pair.b), len(pair.c_extra), len(pair.theta)
         slopes = stages + 1 + extra
         size = (d, d, 2 * d, n + d)[form] if chart else (n, n, 2 * n, 2 * n)[form]
-        s = self._own.ManifoldMemory(form=form, n=n, m=m, coordinates=size, chart=chart)
+        s = ManifoldMemory(form=form, n=n, m=m, coordinates=size, chart=chart)
         s.positions, s.velocities = method.positions, method.velocities
         s.alpha, s.beta, s.turned = method.alpha, method.beta, method.turned
         s.stages, s.extra, s.points, s.slopes, s.error_estimates = stages, extra, points, slopes, len(pair.E)
@@ -330,7 +431,7 @@ class ManifoldDAE(DirectSweeper):
             **dict.fromkeys(("scale", "rhs"), n + m),
             **dict.fromkeys(("chart_matrix", "reflections", "A_value"), (n, n)),
             **{"K": (slopes, size), "basis": (n, d), "B_value": (n, m), "dg_value": (m, n)},
-            **{"saddle": (n + m, n + m), "point_values": (points, self._place.multipliers.stop)},
+            **{"saddle": (n + m, n + m), "end_rows": (points + 1, total), "end_slope_row": total},
         }
         arrays: dict[str, Any] = {
             **{name: np.array(table) for name, table in times.items()},
@@ -338,7 +439,10 @@ class ManifoldDAE(DirectSweeper):
             **{name: np.zeros(shape) for name, shape in shapes.items()},
             **{name: np.zeros(n + m, dtype=np.int64) for name in ("chart_pivots", "saddle_pivots")},
             "weights": np.ones(2 * n),
+            # Nothing has fallen before the first step.
+            "recent": np.tile([-np.inf, np.inf], (STEPS_WATCHED, 1)),
         }
+        arrays["end_slope_row"].fill(np.nan)
         return ArrayMemory(s, arrays)
 
     def _take_parts(self, pointers: Pointers) -> None:
@@ -352,7 +456,7 @@ class ManifoldDAE(DirectSweeper):
 
     def _check_separable(self, problem: QuasilinearProblem) -> None:
         """Refuse for RATTLE an A that is not constant, and forces that depend on velocities."""
-        n, generator = self._place.n, np.random.default_rng(0)
+        n, generator = self._n, np.random.default_rng(0)
         u0 = self.level.u[0].view(np.ndarray)
         q, v, t = u0[:n], u0[n : 2 * n], self.level.time
         other_q, other_v = q + generator.standard_normal(n), v + 1.0 + generator.standard_normal(n)
@@ -371,60 +475,70 @@ class ManifoldDAE(DirectSweeper):
 
     # --- steps ----------------------------------------------------------------------------------------------
 
-    def _begin(self) -> int:
-        """Write the start of the step and its derivative to the memory; returns how that ended."""
-        L, memory = self.level, self._memory
+    def begin(self, start: MeshDAE, time: float) -> int:
+        """Write the start of a step and its derivative to the memory; returns how that ended."""
+        memory = self._memory
         s, arrays = memory.structure, memory.arrays
-        pointers = L.prob.pointers()
+        pointers = self.level.prob.pointers()
         if pointers.p is not arrays["p"]:  # other parameters, or a copy of the problem
             self._take_parts(pointers)
             self._left = self._start = None
-        start, polynomial = L.u[0], L.u[0].polynomial
-        if self._start is not None and self._start[0] is start and self._start[1] == L.time:
-            return SOLVED  # a repeated step finds everything in its place
+        polynomial = start.polynomial
+        slope: Vector | None = None if polynomial is None else polynomial.value
+        if self._start is not None and self._start[1] == time:
+            known = self._start[0]
+            if known is start or (known is None and self._stands(start.view(np.ndarray), slope)):
+                return SOLVED  # a repeated step finds everything in its place, and one behind steps ahead
         self._place_start(start.view(np.ndarray))
-        if polynomial is not None and (polynomial is self._left or self._resumed):
-            n, slope = self._place.n, polynomial.value
-            arrays["a0"][:] = slope[n : 2 * n] if self._place.second else slope[:n]
+        if slope is not None and (polynomial is self._left or self.resumed):
+            arrays["a0"][:] = self._last(slope)
             s.marks.start_sign, s.start_log_determinant = s.marks.end_sign, s.end_log_determinant
             status = SOLVED
         else:
             s.marks.valid = 0
-            status = self._called(self._own.derivative(memory.address, L.time))
-        self._resumed = False
-        self._start = (start, L.time) if status == SOLVED else None
+            status = self.act(DIFFERENTIATE, time)
+        self.resumed = False
+        self._start = (start, time) if status == SOLVED else None
         return status
+
+    def _last(self, slope: Vector) -> Vector:
+        """The part of u' that is the last derivative of the equations."""
+        return slope[self._bound - self._n : self._bound]
+
+    def _stands(self, u: Vector, slope: Vector | None) -> bool:
+        """Whether a state and its derivative are those from which the last step was or would be taken."""
+        arrays, bound = self._memory.arrays, self._bound
+        same = slope is not None and np.array_equal(self._last(slope), arrays["a0"])
+        return same and np.array_equal(u[:bound], np.append(arrays["u0"], arrays["v0"])[:bound])
 
     def _place_start(self, u: Vector) -> None:
         """Write u, and v where there is one, to the start of the step."""
-        n, arrays = self._place.n, self._memory.arrays
-        arrays["u0"][:] = u[:n]
-        if self._place.second:
-            arrays["v0"][:] = u[n : 2 * n]
+        self._memory.arrays["u0"][:] = u[: self._n]
+        if self._bound > self._n:
+            self._memory.arrays["v0"][:] = u[self._n : self._bound]
 
-    def _called(self, status: int) -> int:
-        """The status that a compiled function returned; raises what an equation has raised within."""
-        self._failure.check()
-        return int(status)
+    def act(self, what: int, time: float, dt: float = 0.0) -> int:
+        """Let compiled code do a piece of its work; raises what an equation has raised within."""
+        scales, s = self.level.prob.run_scales, self._memory.structure
+        s.follows, s.watched = scales.running, scales.running and scales.watched
+        status: int = compiled_act()(self._memory.address, what, time, dt)
+        if what != STEPS or status != UNFINISHED:  # where the step that was begun raises it
+            self._failure.check()
+        return status
 
     def _step(self) -> None:
-        L, own = self.level, self._own
-        status, adaptive = self._begin(), self.tolerance is not None
-        s, address = self._memory.structure, self._memory.address
-        if status == SOLVED and self.method.treatment == "rattle":
-            status = self._called(own.rattle(address, L.time, L.dt))
-        elif status == SOLVED:
-            if adaptive:
-                self._weigh(L.u[0].view(np.ndarray))
-            status = self._called(own.step(address, L.time, L.dt, adaptive))
-        error = float(s.error)
+        L, s, adaptive = self.level, self._memory.structure, self.tolerance is not None
+        status, self.advanced = self.advanced, None
+        if status is not None:
+            self._start = L.u[0], L.time
+            self._failure.check()
+        elif (status := self.begin(L.u[0], L.time)) == SOLVED:
+            status = self.act(STEP, L.time, L.dt)
+        error = float(s.numbers.error)
         good = status == SOLVED and error <= 1.0
         if good and (s.marks.crossed or s.marks.start_sign != s.marks.end_sign):
-            self.passed.append((L.time, L.time + L.dt))
-        inside = False
-        if good and self.keeps_interior and self.method.pair:
-            inside = self._called(own.interior(address, L.time, L.dt)) == SOLVED
-        self.dipped = good and self._dips()
+            self.passed = [*self.passed, (L.time, L.time + L.dt)]
+        self.dipped = good and bool(s.dipped)
         s.marks.counts.add_to(L.prob)
         if adaptive:
             order = self.method.embedded_order
@@ -433,53 +547,25 @@ class ManifoldDAE(DirectSweeper):
             reason = "" if status == SOLVED else self._reason(status)
             self.outcome = Outcome(status == SOLVED, error, order + 1, 0.0, 0.0, reason, worst)
         elif status != SOLVED:
-            kind = SingularMatrixError if status in SINGULAR else SolveError
+            kind = SingularMatrixError if status in (DEPENDENT, SINGULAR) else SolveError
             raise kind(
                 f"the step from t={L.time:.10g} with dt={L.dt:.3g} cannot be taken: {self._reason(status)}; "
                 f"take smaller steps, or check the state there for a singularity"
             )
-        self._keep_end(good, inside)
-
-    def _dips(self) -> bool:
-        """Whether the determinant is far less within the last steps than before and after them."""
-        s = self._memory.structure
-        start, end = float(s.start_log_determinant), float(s.end_log_determinant)
-        self._sizes.append((start, float(s.least_log_determinant)))
-        least = np.inf
-        for before, within in reversed(self._sizes):
-            least = min(least, within)
-            if least < min(before, end) - LEAST_DIP:
-                return True
-        return False
-
-    def _weigh(self, u: Vector) -> None:
-        """Set the weights of the error at a state."""
-        bound = self._place.bound
-        self._weights.fill(u[:bound], 0.0, self._memory.arrays["weights"][:bound])
+        self._keep_end(good)
 
     def _reason(self, status: int) -> str:
         names, at = self.level.prob.constraint_names, int(self._memory.structure.marks.where)
         return REASONS[status].format(constraint=names[at] if status == DEPENDENT else "")
 
-    def _keep_end(self, good: bool, inside: bool) -> None:
-        L, arrays, place = self.level, self._memory.arrays, self._place
-        P, n, multipliers = L.prob, place.n, place.multipliers
-        row, slope = np.zeros(P.n), np.full(P.n, np.nan)
-        if good:
-            u, v, change = arrays["u1"], arrays["v1"], arrays["a1"]
-            row[:n] = u
-            slope[:n] = v if place.second else change
-            if place.second:
-                row[n : 2 * n], slope[n : 2 * n] = v, change
-            row[multipliers] = arrays["end_multipliers"][: multipliers.stop - multipliers.start]
-        else:
-            row[:] = L.u[0]
-        points = None
-        if inside:
-            points = np.zeros((len(self._theta), P.n))
-            points[:, : multipliers.stop] = arrays["point_values"]
-        end = attach(row, P.n_diff)
-        end.polynomial = EndWithInterior(slope, self._theta if inside else (), points)
+    def _keep_end(self, good: bool) -> None:
+        L, arrays = self.level, self._memory.arrays
+        rows, slope = arrays["end_rows"].copy(), arrays["end_slope_row"].copy()
+        row, inside = rows[-1], good and bool(self._memory.structure.inside)
+        if not good:
+            row, slope = np.array(L.u[0]), np.full(L.prob.n, np.nan)
+        end = attach(row, L.prob.n_diff)
+        end.polynomial = EndWithInterior(slope, *((self._theta, rows[:-1]) if inside else ()))
         self._end = end
         L.u[1][:], L.f[1][:] = row, slope
         self._shown = L.u[1], L.f[1]
@@ -496,26 +582,15 @@ class ManifoldDAE(DirectSweeper):
         L.uend, self._left = self._end, self._end.polynomial
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step from a state, at most a hundredth of ``span``.
-
-        Parameters
-        ----------
-        u0 : MeshDAE
-            State, shape (n,).
-        t0, span : float
-            Start and length of the interval.
-
-        References
-        ----------
-        E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), sec. II.4.
-        """
-        P, longest = self.level.prob, 0.01 * span
-        self._take_problem(P)
-        P.start_step(u0, t0)
+        """A size for the first step of an interval, at most a hundredth of it."""
+        # E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), sec. II.4.
+        longest = 0.01 * span
+        self.make_ready(u0, t0)
         self._start = None
-        bound = self._place.bound
+        bound = self._bound
         state = u0.view(np.ndarray)[:bound]
-        self._weigh(state)
+        self._place_start(state)
+        self.act(WEIGH, t0)
         weights = self._memory.arrays["weights"][:bound]
 
         def norm(y: Vector) -> float:
@@ -541,46 +616,83 @@ class ManifoldDAE(DirectSweeper):
         """The derivative of u and v, None where there is none."""
         self._place_start(y)
         memory = self._memory
-        status = self._called(self._own.derivative(memory.address, t))
+        status = self.act(DIFFERENTIATE, t)
         memory.structure.marks.counts.add_to(self.level.prob)
         if status != SOLVED:
             return None
         v, change = memory.arrays["v0"], memory.arrays["a0"]
-        return np.concatenate([v, change]) if self._place.second else change.copy()
+        return np.concatenate([v, change]) if self._bound > self._n else change.copy()
 
-    # --- saved state ----------------------------------------------------------------------------------------
 
-    @property
-    def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` gives all that the next step depends on besides its start."""
-        return self._problem is not None
+# Arrays that later steps depend on, and with these those of the start of a step.
+KEPT = ("base", "basis", "recent")
+CHANGED = (*KEPT, "u0", "v0", "a0")
+
+
+class _Ahead:
+    """What :class:`~dae_sdc.sweepers.steps_ahead.StepsAhead` takes the steps of a sweeper with."""
+
+    # Of what Newton's method of others tells of steps there is nothing here.
+    slack, told, noisy, failures, first, forgets_first = 1.0, 0.0, 0.0, 0.0, 0, 0.0
+    in_turn, past, swept_by, late, multipliers, spread = True, None, None, None, None, 0
+    keeps_state = True
+    judge_by = repetition = forget_errors = went_ahead = staticmethod(lambda *_: 0)
+
+    def __init__(self, sweeper: ManifoldDAE) -> None:
+        self._sweeper, self.stages, memory = sweeper, self, sweeper._memory
+        s = self._structure = memory.structure
+        self._arrays, self.weights = memory.arrays, sweeper._weights
+        self.n, self.n_integrated, self.rows, self.interior = s.size, s.size, s.rows, s.rows > 1
+        self.nodes = (*sweeper._theta, 1.0) if self.interior else (1.0,)
+        self.order = (sweeper.method.embedded_order or 0) + 1
+
+    # They are parts of the structure, also of a copy of it.
+    run = property(lambda self: self._structure.run)
+    counts = property(lambda self: self._structure.marks.counts)
+
+    def goes_ahead(self, value: MeshDAE) -> bool:
+        """Whether steps can be taken ahead from a state."""
+        return self.weights is not None and self._sweeper.advanced is None
+
+    def take_steps(
+        self, value: MeshDAE, weights: Any, arrays: dict[str, Any], numbers: dict[str, int], room: int
+    ) -> tuple[int, int]:
+        """Take at most so many steps ahead from a state; how they have ended, and how many they are."""
+        tell_addresses(self._structure, arrays)
+        for name, number in (numbers | {"room": room, "taken": 0}).items():
+            setattr(self._structure, name, number)
+        sweeper, time = self._sweeper, float(self.run.time)
+        if sweeper.begin(value, time) != SOLVED:
+            return BEGINNING, 0
+        status = sweeper.act(STEPS, time)
+        sweeper.dipped, sweeper._start = False, (None, float(self.run.time))
+        sweeper.advanced = int(self.run.status) if status == UNFINISHED else None
+        return status, int(self._structure.taken)
+
+    def get_run(self) -> tuple[Any, ...]:
+        """All that steps taken ahead change, but for sizes of unknowns and steps."""
+        return bytes(self._structure), [self._arrays[name].copy() for name in CHANGED], self._sweeper._start
+
+    def set_run(self, kept: tuple[Any, ...]) -> None:
+        """Restore what :meth:`get_run` gave, as if no step had been taken since."""
+        ctypes.memmove(ctypes.addressof(self._structure), kept[0], len(kept[0]))
+        for name, values in zip(CHANGED, kept[1], strict=True):
+            self._arrays[name][:] = values
+        self._sweeper._start, self._sweeper.advanced = kept[2], None
 
     def get_state(self) -> dict[str, Any]:
         """State on which later steps depend, for a checkpoint."""
-        if not self.keeps_state:
-            return {}
-        s, arrays = self._memory.structure, self._memory.arrays
-        return {
-            "base": arrays["base"].copy(),
-            "basis": arrays["basis"].copy(),
-            "marks": np.frombuffer(s.marks, dtype=np.int64).copy(),
-            "end size": float(s.end_log_determinant),
-            "sizes": np.array(self._sizes).reshape(-1, 2),
-        }
+        s = self._structure
+        known = {name: self._arrays[name].copy() for name in KEPT}
+        marks = np.frombuffer(s.marks, dtype=np.int64).copy()
+        return known | {"marks": marks, "end size": s.end_log_determinant}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Restore what :meth:`get_state` gave, to the last bit."""
-        if not kept:
-            return
-        L = self.level
-        self._bind(L.prob)
-        self._problem = L.prob
-        s, arrays = self._memory.structure, self._memory.arrays
-        arrays["base"][:], arrays["basis"][:] = kept["base"], kept["basis"]
-        np.frombuffer(s.marks, dtype=np.int64)[:] = kept["marks"]
-        s.end_log_determinant = kept["end size"]
-        self._sizes.extend(map(tuple, kept["sizes"].tolist()))
-        self._resumed = True
+        for name in KEPT:
+            self._arrays[name][:] = kept[name]
+        np.frombuffer(self._structure.marks, dtype=np.int64)[:] = kept["marks"]
+        self._structure.end_log_determinant, self._sweeper.resumed = kept["end size"], True
 
 
 @checked()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,7 +23,8 @@ from dae_sdc.dae.jacobian import (
     takes_complex,
 )
 from dae_sdc.dae.kernels import compile_kernel, machine
-from dae_sdc.dae.memory import STEP, Callback, CallbackFailure, no_copy
+from dae_sdc.dae.machine_code import CFunction, entry
+from dae_sdc.dae.memory import STEP, Callback, CallbackFailure, fields, no_copy, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import guard_methods, real_numbers, undefined
@@ -506,10 +507,68 @@ class Pointers(NamedTuple):
         return no_copy, ()  # A copy of a problem makes its own.
 
 
-@functools.cache
-def constraint_machine() -> Any:
-    """The module of compiled equations and derivatives, imported at the first call."""
-    return importlib.import_module("dae_sdc.constrained._machine_constraints")
+# Forms: g = 0; g_u u' + g_t = 0; both, with multipliers mu that stabilise; g_u u'' + the rest = 0.
+LAST_ROWS = ("constraint", "hidden", "both", "derivative")
+CONSTRAINT, HIDDEN, BOTH, DERIVATIVE = range(4)
+
+
+class PartsMemory(ctypes.Structure):
+    """What compiled equations and derivatives work on: addresses of functions and arrays, unless said."""
+
+    _fields_ = fields(
+        ctypes.c_int64,
+        "n m",  # numbers: of functions u and of constraints
+        "n_u",  # number of u in implicit equations, which are equations in (u, u', w); 0 for others
+        "by_velocity",  # whether constraints bind u', so that dg is their derivative by u'
+        "start rows",  # numbers: of unknowns before the highest derivative in x', and of rows of A
+        "multiplied",  # whether the equations have multipliers
+        "form",  # which equations stand last, one of the four above
+        "g dg A h",
+        "B",  # 0 where it is the transpose of dg
+        "dg_dt",  # of d2g; 0 where it is differenced there
+        "rates",  # dg_dt of the residual; 0 where it is zero
+        "rest",  # what the constraints add when they are differentiated
+        # Parts for complex numbers; those that the Jacobian takes are 0 where differences are taken.
+        "complex_g complex_dg complex_A complex_h complex_B complex_rates complex_rest",
+        "scales",  # (n + 1,)
+        "stepped_u stepped_v found",  # complex, (n,), (n,) and (m,): of derivatives of constraints
+        "sums middle",  # (m,)
+        "A_value B_value h_value dg_value rest_value",  # of the residual and its Jacobian, as those below
+        "varied_u varied_v varied_part",  # with room for complex numbers, (n,), (n,) and (n, n)
+        "slope",  # (n, n)
+    )
+
+
+class Workspace:
+    """Memory of compiled equations and derivatives."""
+
+    # Shapes: scales (n + 1,).
+
+    stepped = False
+
+    def __init__(self, memory: Any, scales: Vector, functions: dict[str, Any]) -> None:
+        n, m = memory.n, memory.m
+        self.memory, self.functions, self.address = memory, functions, ctypes.addressof(memory)
+        self.scales = np.array(scales, dtype=np.float64)
+        sizes = {
+            **{"stepped_u": 2 * n, "stepped_v": 2 * n, "found": 2 * m, "sums": m, "middle": m},
+            **{"A_value": n * n, "B_value": n * m, "h_value": n, "dg_value": m * n, "rest_value": m},
+            **{"varied_u": 2 * n, "varied_v": 2 * n, "varied_part": 2 * n * n, "slope": n * n},
+        }
+        self._arrays = {name: np.zeros(size) for name, size in sizes.items()}
+        tell_addresses(memory, self._arrays | {"scales": self.scales})
+
+    def serves(self, pattern: Any) -> bool:
+        """Whether Jacobians of a pattern are written; only dense ones are, of pattern None."""
+        return pattern is None
+
+    def __reduce__(self) -> Any:
+        return no_copy, ()
+
+
+def machine_function(name: str) -> CFunction:
+    """A function of :mod:`dae_sdc.constrained._machine_constraints`, compiled where it is not on disk."""
+    return entry(f"dae_sdc.constrained._machine_constraints:{name}")
 
 
 class CompiledParts(PartDerivatives):
@@ -556,7 +615,7 @@ class CompiledParts(PartDerivatives):
                 kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
                 functions[name] = compile_kernel(kernel, "residual")
             elif name in structure:
-                functions[name] = constraint_machine().function(structure[name])
+                functions[name] = machine_function(structure[name])
             else:
                 method = functools.partial(self._part, name)
                 velocities = name in self._with_velocity
@@ -566,7 +625,8 @@ class CompiledParts(PartDerivatives):
     def _substitutes(self) -> dict[str, str]:
         """Names of the parts that :mod:`dae_sdc.constrained._machine_constraints` computes from others."""
         derived = {name: name for name in ("dg", "dg_dt", "d2g") if not self._source_of(name)}
-        return derived | ({"dg_dt": "zero"} if "dg_dt" in derived and self._rates_vanish else {})
+        derived |= {"dg_dt": "zero"} if "dg_dt" in derived and self._rates_vanish else {}
+        return derived | ({"B": "transposed"} if self.kind in ("eulag", "nohol") else {})
 
     def _supply(self, name: str, t: float, q: Any, v: Any = None) -> Vector:
         """A part that the class gives as a kernel or leaves to be derived."""
@@ -586,9 +646,8 @@ class CompiledParts(PartDerivatives):
 
     def _make_workspace(self, functions: dict[str, Any]) -> Any:
         """The workspace of compiled derivatives of constraints."""
-        own = constraint_machine()
         first = (self._size - self.n_constraints) if self.kind == "daen1" else 0
-        memory = own.PartsMemory(n=self._size, m=self.n_constraints, n_u=first)
+        memory = PartsMemory(n=self._size, m=self.n_constraints, n_u=first)
         memory.by_velocity = "g" in self._with_velocity
         memory.g, memory.dg = functions["g"].address, functions["dg"].address
         if self._source_of("dg_dt") or self._rates_vanish:
@@ -597,7 +656,7 @@ class CompiledParts(PartDerivatives):
             stepped = functions["complex g"] = self._complex_kernel("g")
             memory.complex_g = stepped.address
         scales, time = self._scales(np.zeros(self._size))
-        return own.Workspace(memory, np.append(scales, time), functions)
+        return Workspace(memory, np.append(scales, time), functions)
 
     @property
     def _compiles_equations(self) -> bool:
@@ -629,12 +688,12 @@ class CompiledParts(PartDerivatives):
             scales, time = self._scales(np.zeros(self._size))  # settings may have changed
             known.scales[:] = np.append(scales, time)
             return known
-        own, functions = constraint_machine(), self._functions()
+        functions = self._functions()
         workspace = self._make_workspace(functions)
         memory = workspace.memory
         memory.start, memory.rows = self._size if "A" in self._with_velocity else 0, self._shapes["A"][0]
         memory.multiplied = "B" in functions
-        memory.form = getattr(own, self._last_rows().upper())
+        memory.form = LAST_ROWS.index(self._last_rows())
         memory.A, memory.h = functions["A"].address, functions["h"].address
         if self._source_of("B"):
             memory.B = functions["B"].address

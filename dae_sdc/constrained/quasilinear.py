@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from dae_sdc.arguments import is_integer
-from dae_sdc.constrained.parts import PARTS, CompiledParts, constraint_machine, how_given
+from dae_sdc.constrained.parts import PARTS, CompiledParts, how_given, machine_function
 from dae_sdc.dae.consistency import LARGEST_VIOLATION
 from dae_sdc.dae.kernels import (
     COMPLEX_STEP,
@@ -429,17 +429,8 @@ class QuasilinearProblem(ConstraintManifold):
         raise NotImplementedError
 
     def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        """The residual F(t, x, x') of the formulation, shape (n,), from its parts.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        x, dx : ndarray, shape (n,)
-            State and derivative: real, complex, or expressions.
-        at : callable
-            Value of a part by its name, the time, positions and, where it depends on them, velocities.
-        """
+        """The residual F(t, x, x') of the formulation by its parts, for numbers or expressions."""
+        # A part has its value ``at`` its name, the time, positions and, if it depends on them, velocities.
         form, (q, v, multipliers) = self._last_rows(), self.state_parts(x)
         n, place = self.n_u, (q,) if v is None else (q, v)
         rates = dx[:n] if v is None else dx[n : 2 * n]
@@ -576,11 +567,10 @@ class QuasilinearProblem(ConstraintManifold):
         """Residual and Jacobian as C functions; None where a part is not given as a kernel."""
         if not self._compiles_equations:
             return super().kernels
-        own = constraint_machine()
-        first, second = own.function("residual"), None
+        first, second = machine_function("residual"), None
         if type(self).jacobian is QuasilinearProblem.jacobian:
             self._enter_complex_parts()
-            second = own.function("jacobian")
+            second = machine_function("jacobian")
         elif self.jacobian_kernel is not None:
             given: Any = type(self).jacobian_kernel
             second = compile_kernel(given, "jacobian")
@@ -592,13 +582,13 @@ class QuasilinearProblem(ConstraintManifold):
         """Address of the compiled residual, of the formulation or of the class itself; 0 without one."""
         if not self._compiles_equations:
             return super().residual_address()
-        return int(constraint_machine().function("residual").address)
+        return int(machine_function("residual").address)
 
     @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u') of the formulation, shape (n,)."""
         if self._compiles_equations:
-            return residual_of_kernel(self, constraint_machine().function("residual").address, u, du, t)
+            return residual_of_kernel(self, machine_function("residual").address, u, du, t)
         x, dx = np.asarray(u, dtype=float), np.asarray(du, dtype=float)
         return self.residual_of_parts(float(t), x, dx, self._part)
 
@@ -607,7 +597,7 @@ class QuasilinearProblem(ConstraintManifold):
         """The matrix dF/du' + c dF/du, shape (n, n), by complex steps where all parts take them."""
         if self._compiles_equations:
             self._enter_complex_parts()
-            address = constraint_machine().function("jacobian").address
+            address = machine_function("jacobian").address
             return np.asarray(matrix_of_kernel(self, address, u, du, t, c))
         x, dx, t = u.view(np.ndarray), du.view(np.ndarray), float(t)
         q, v, _ = self.state_parts(x)

@@ -206,7 +206,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
         dense: Sequence[StepData] = []
         if self.dense:
             # The start of a step stands before its stages: it is the last stage of the one before.
-            if taken.collocation:
+            if taken.collocation or taken.interior:
                 dense = StepsInRow(taken, self.n_slopes)
             else:
                 places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)

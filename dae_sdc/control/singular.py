@@ -443,9 +443,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     @property
     def steps_ahead(self) -> int:
         """Number of steps that may be taken before they are looked at; 0 where each changes the next."""
-        if self._problem is None or self._leap is not None or self.trusts:
+        if self._problem is None or self._leap is not None:
             return 0
-        if self._steps.watched is None:
+        if self._steps.watched is None or self.trusts:  # what the method notices it leaves to the controller
             return MOST_STEPS
         return 0 if self.refuses and isinstance(self._steps.watched, _SaddleDeterminant) else WATCHED_AHEAD
 

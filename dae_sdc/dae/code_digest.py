@@ -37,7 +37,7 @@ def kept_digest(
     content, reached, waiting = hashlib.sha256(), {function}, [function]
     try:
         for caller in waiting:
-            texts, called, others = contents(caller, implementations)
+            texts, called, others = contents(caller, implementations, function.__module__)
             content.update("\n".join([*texts, *map(_name_of, others)]).encode())
             for callee in called:
                 if callee not in reached:
@@ -55,7 +55,7 @@ def versioned(module: str | None) -> bool:
 
 
 def contents(
-    function: FunctionType, implementations: Mapping[Any, list[Any]]
+    function: FunctionType, implementations: Mapping[Any, list[Any]], home: str = ""
 ) -> tuple[list[str], list[FunctionType], list[Any]]:
     """What a function does and holds, as texts, functions that it may call, and values of other kinds."""
     plain = (*PLAIN, _class_of_numba("numba.core.types", "Type"))
@@ -73,7 +73,8 @@ def contents(
         with suppress(ValueError):  # of a name that is not bound yet
             values.append(cell.cell_contents)
     for name in sorted(names):
-        called += implementations.get(name, ())
+        methods = implementations.get(name, ())  # of several structures: those of the module ``home`` first
+        called += [method for method in methods if method.__module__ == home] or methods
         if name in function.__globals__:
             values += name, function.__globals__[name]
     places: dict[int, int] = {}  # where each list and dictionary is described; it may hold itself

@@ -143,7 +143,7 @@ class StepsInRow(Sequence[StepData]):
 
     def __init__(self, taken: Any, n_slopes: int) -> None:
         self.starts, self.sizes, self._u, self._stages = taken.starts, taken.sizes, taken.u, len(taken.nodes)
-        self._scheme = _collocation(taken.nodes, taken.n_integrated, n_slopes)
+        self._scheme = _collocation(taken.nodes, 0 if taken.interior else taken.n_integrated, n_slopes)
 
     def __len__(self) -> int:
         return len(self.starts)

@@ -25,7 +25,7 @@ import numpy as np
 from dae_sdc.llvm import add_symbol, assembled, linked, pointer, toolchain
 from dae_sdc.sharing import cache_directory, once, read_kept, write_kept
 
-ROOMS: Final = ("", "dae", "compiled", "sweepers")  # Where functions stand that are loaded by names.
+ROOMS: Final = ("", "dae", "compiled", "sweepers", "constrained")  # Of functions that are loaded by names.
 # Variables of numba that do not change what it compiles.
 WITHOUT_EFFECT: Final = {"NUMBA_CACHE_DIR", "NUMBA_DISABLE_JIT", "NUMBA_NUM_THREADS"}
 # Functions of numba that machine code calls when an exception was raised in it.
@@ -33,7 +33,6 @@ OF_NUMBA: Final = (
     *("numba_gil_ensure", "numba_gil_release", "numba_unpickle", "numba_do_raise"),
     *("numba_runtime_build_excinfo_struct", "NRT_Free"),
 )
-
 
 _IMPORTED: Final = time()
 

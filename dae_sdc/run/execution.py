@@ -292,7 +292,7 @@ class Execution:
         description = plan.setup.description
         cls, controllers = description["sweeper_class"], description["convergence_controllers"]
         if (
-            not (isinstance(cls, type) and issubclass(cls, RungeKuttaDAE))
+            not (isinstance(cls, type) and (issubclass(cls, RungeKuttaDAE) or hasattr(cls, "on_manifold")))
             or not cls.__module__.startswith("dae_sdc.")
             or controllers.keys() != {AdaptivityDAE}
             or len(request.hooks) > 0

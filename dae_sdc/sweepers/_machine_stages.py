@@ -360,7 +360,7 @@ class StageEquations(StageMatrices):
         memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.eigen.pairs)
         memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), 0.5
         memory.slot, memory.n_integrated, memory.explicit = -1, n, int(explicit)
-        self.n_integrated, self.swept_by = n, cast(Any, None)
+        self.n_integrated, self.swept_by, self.interior = n, cast(Any, None), False
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
         memory.between, memory.amplifies = len(known.places), int(self.multipliers.any())
@@ -720,12 +720,6 @@ class MachineStages(StageEquations):
             return idle and (before is not None or bool(self.A[0].any()))
         return idle and (before is None or type(before) is EndDerivative or self.continues(before))
 
-    def rows_before(self, value: MeshDAE) -> tuple[Vector, Vector]:
-        """Rows of u and u' before the stages of a step: the start, or the past that a method continues."""
-        if self.past:
-            return value.polynomial.value, value.polynomial.derivative[:, None]
-        return value.view(np.ndarray)[None], np.empty((0, self.rows, self.n))
-
     def judge_by(self, prefix: str, weights: Weights | None, mask: Any = 1.0) -> bool:
         """Tell compiled code by which weights errors of some unknowns, 1 in the mask, count, if by any."""
         if weights is None or weights is self._told.get(prefix):
@@ -800,17 +794,6 @@ class MachineStages(StageEquations):
         self.set_state(state)
         self._advanced = None
         self._forget_failure()
-
-    def count_before(self, step: Vector | None) -> None:
-        """Add the work that is not of the step that has begun, whose row has it with the other sign."""
-        counts: Any = np.frombuffer(self.counts, dtype=np.int64)
-        if step is None:
-            self.count()
-            return
-        all_of_it = counts.copy()
-        counts[:] = -step
-        self.count()
-        counts[:] = all_of_it + step.astype(np.int64)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 

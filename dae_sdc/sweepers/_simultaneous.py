@@ -993,15 +993,6 @@ def _forget_contraction(a: Any) -> None:
 
 
 @_view.method()
-def _begin_stages(a: Any, h: Any) -> None:
-    for j in range(a.n):
-        doubles(a.du0)[j] = 0.0
-    begin_tableau(a, h)
-    for j in range(a.m * a.n):
-        doubles(a.guess)[j] = 0.0
-
-
-@_view.method()
 def _forget(a: Any) -> None:
     x = a.numbers
     x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
@@ -1126,16 +1117,56 @@ def put_counts(work: Any, row: Any, sign: Any) -> None:
     row[6] += sign * counts.solve
 
 
+@within_compiled
+def begin_row(a: Any, work: Any) -> None:
+    """Begin the row of a step, and remember the sizes of steps as they are before it."""
+    row = doubles(a.work_rows + 72 * a.taken)
+    for i in range(SIZES):
+        doubles(a.sizes_before)[i] = doubles(a.step_sizes)[i]
+    for i in range(9):
+        row[i] = 0.0
+    put_counts(work, row, -1.0)
+
+
 @_view.method()
 def _begin_step(a: Any) -> None:
-    block, row_at, now, before = 8 * a.rows * a.n, a.work_rows + 72 * a.taken, a.step_sizes, a.sizes_before
+    block = 8 * a.rows * a.n
     a.step_u, a.step_du = a.run_u + block * a.taken, a.run_du + block * a.taken
     a.u, a.du = a.step_u, a.step_du
-    for i in range(SIZES):
-        doubles(before)[i] = doubles(now)[i]
-    for i in range(9):
-        doubles(row_at)[i] = 0.0
-    put_counts(a, doubles(row_at), -1.0)
+    begin_row(a, a)
+
+
+@_view.method()
+def _solved_ahead(a: Any, time: Any, h: Any) -> Any:
+    """Solve and judge a step; False where there is doubt."""
+    run, numbers = a.run, a.numbers
+    a.begin_step()
+    first, again = int(run.first), run.first + run.repeated > 0.0
+    if first > 0:
+        for j in range(a.n):
+            doubles(a.du0)[j] = 0.0
+        begin_tableau(a, h)
+        for j in range(a.m * a.n):
+            doubles(a.guess)[j] = 0.0
+    else:
+        a.continue_stages(time, h)
+    a.weigh(h, first == 0, True)
+    looks = again or h > own.GROWN_STEP * a.step_before
+    run.status = a.solve_and_judge(time, h, first, False, looks)
+    if run.status != own.SOLVED or not numbers.end_error <= own.END_SHARE * numbers.kappa:
+        return False
+    if first > 0:
+        a.weigh(h, False, False)
+        a.judge(time, h, first, False, looks)
+        numbers.judged = 1.0
+    if numbers.error >= 1.0 and (a.weigh_within(h) or again):
+        a.judge(time, h, first, again, looks)
+        numbers.judged = 2.0
+    if first == 0 and own.SMALL_STEP_ERROR < numbers.error and h < min(a.step_before, run.noisy):
+        return False
+    if first > 0 and run.forgets > 0.0:
+        a.forget()
+    return not np.isnan(numbers.error)
 
 
 @_view.method()
@@ -1241,7 +1272,7 @@ def _solve_and_judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any
 for _function in (
     *(steps_ahead.begin_approach, steps_ahead.approached, steps_ahead.next_size, steps_ahead.time_slack),
     *(steps_ahead.end_of_step, steps_ahead.clipped, steps_ahead.take_steps, steps_ahead.decided),
-    *(steps_ahead.count_solved, steps_ahead.solved_ahead, steps_ahead.accepted_ahead),
+    *(steps_ahead.count_solved, steps_ahead.accepted_ahead),
     *(steps_ahead.rejected_ahead, steps_ahead.failed_ahead, steps_ahead.repeats, steps_ahead.shortest),
     steps_ahead.take_plain_steps,
     *(own.solved_and_judged, own.corrections, own.iterate, own.linearize_near, own.solve_together),
@@ -1382,10 +1413,8 @@ _STEP = types.int64, types.int64, types.float64, types.float64
 C_FUNCTIONS = c_functions(
     {
         "act": (_act, types.float64(*_STEP, *(types.int64,) * 3)),
-        "working": (
-            _work_at,
-            CALLED,
-        ),  # by address, from several places: each would be compiled with a copy of it
+        # By address, from several places: each would be compiled with a copy of it.
+        "working": (_work_at, CALLED),
         "part": (_part_at, CALLED),
         "refactorize": (_refactorize_at, CALLED),
         "substitute": (_substitute_at, CALLED),

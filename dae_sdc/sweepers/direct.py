@@ -72,6 +72,7 @@ class DirectMethod(NotOfOthers):
     initial_sweeps: ClassVar[int] = 0
     failure: Exception | None = None
     options: ClassVar[tuple[str, ...]] = ()
+    uses_jacobian: ClassVar[bool] = True
 
     level: Any
     u_secondary: Any
@@ -83,6 +84,7 @@ class DirectMethod(NotOfOthers):
     _solver: Any = None  # What solves steps, with matrices that it keeps from one to the next.
     team: Team | None = None
     _serial_remark = ""
+    _served: Any = None  # What solved the steps of the last problem, for the next.
     _solved = False
     _swept = False
     _began_at: tuple[Any, Any, Any] = (None, None, None)
@@ -103,6 +105,11 @@ class DirectMethod(NotOfOthers):
         if self._solver is not None:
             self._ahead = StepsAhead(self._solver, self._watch, problem)
         self._problem = problem
+
+    def make_ready(self, u0: Any, t0: float) -> None:
+        """Be ready for steps from a state."""
+        self._take_problem(self.level.prob, u0, t0)
+        self.level.prob.start_step(u0, t0)
 
     def predict(self) -> None:
         """Begin a step; in a run to a tolerance, carry it out."""
@@ -209,8 +216,8 @@ class DirectMethod(NotOfOthers):
 
     def steps_ahead(self, value: Any, time: float) -> StepsAhead | None:
         """What takes the next steps ahead, from a state; None where each of them is to be looked at."""
-        looks = self.shows_stages or self._problem is None or self._watch is None or self._watch.looks
-        if looks or self._ahead is None or not self.level.prob.starts_alike:
+        looks = self.shows_stages or self._watch is None or (self.uses_jacobian and self._watch.looks)
+        if looks or self._problem is None or self._ahead is None or not self.level.prob.starts_alike:
             return None
         return self._ahead if self._ahead.starts_from(value) else None
 
@@ -271,7 +278,6 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
     # which sets ``outcome`` in runs to a tolerance, and ``_end_step()``, which puts the end into the level.
 
     collocation = False
-    uses_jacobian: ClassVar[bool] = True
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         params = {**params, "num_nodes": 1, "quad_type": "RADAU-RIGHT", "do_coll_update": False}

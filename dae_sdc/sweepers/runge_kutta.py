@@ -73,7 +73,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     method: ClassVar[Tableau]
     _shown: ShownRows | None = None
-    _served: StagesTogether | None = None  # The stages of all nodes of the last problem.
     _watch: JacobianWatch
     family = "Runge-Kutta method"
 
@@ -175,11 +174,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
         self.make_ready(u0, t0)
         return float(self._solver.starting_step(u0, t0, span))
-
-    def make_ready(self, u0: MeshDAE, t0: float) -> None:
-        """Be ready for steps from a state."""
-        self._take_problem(self.level.prob, u0, t0)
-        self.level.prob.start_step(u0, t0)
 
     def judge(self) -> Outcome:
         """The outcome of the finished step, with its error estimate."""

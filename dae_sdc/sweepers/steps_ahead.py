@@ -15,16 +15,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from dae_sdc.dae.memory import COUNTERS, fields
-from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
+from dae_sdc.dae.state import EndDerivative, EndWithInterior, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.sweepers.simultaneous import (
-    END_SHARE,
-    GROWN_STEP,
     HELD_PART,
     KEPT_FACTORS_CONTRACTION,
     LEFT_TO_PYTHON,
     MOST_NEWTON_ITERATIONS,
     SINGULAR,
-    SMALL_STEP_ERROR,
     SOLVED,
     UNDEFINED,
 )
@@ -292,7 +289,7 @@ def take_steps(w: Any, x: Any) -> Any:
     while w.taken < w.room:
         if run.dt <= shortest(run, run.dt):
             return BEGINNING
-        certain = solved_ahead(w, run.time, run.dt)
+        certain = w.solved_ahead(run.time, run.dt)
         if run.status != SOLVED:
             if not failed_ahead(w, x, run.dt):
                 w.restore_sizes()
@@ -329,35 +326,6 @@ def take_plain_steps(w: Any) -> Any:
 def shortest(run: Any, h: Any) -> Any:
     """The size of a step up to which it hardly changes the time."""
     return max(STEP_ROUNDING * max(abs(run.time), abs(run.time + h)), run.shortest)
-
-
-def solved_ahead(w: Any, time: Any, h: Any) -> Any:
-    """Solve and judge a step; False where there is doubt."""
-    run, numbers = w.run, w.numbers
-    w.begin_step()
-    first, again = int(run.first), run.first + run.repeated > 0.0
-    if first > 0:
-        w.begin_stages(h)
-    else:
-        w.continue_stages(time, h)
-    w.weigh(h, first == 0, True)
-    looks = again or h > GROWN_STEP * w.step_before
-    run.status = w.solve_and_judge(time, h, first, False, looks)
-    if run.status != SOLVED or not numbers.end_error <= END_SHARE * numbers.kappa:
-        return False
-    if first > 0:
-        w.weigh(h, False, False)
-        w.judge(time, h, first, False, looks)
-        numbers.judged = 1.0
-    if numbers.error >= 1.0 and (w.weigh_within(h) or again):
-        w.judge(time, h, first, again, looks)
-        numbers.judged = 2.0
-    error = numbers.error
-    if first == 0 and SMALL_STEP_ERROR < error and h < min(w.step_before, run.noisy):
-        return False
-    if first > 0 and run.forgets > 0.0:
-        w.forget()
-    return not np.isnan(error)
 
 
 def accepted_ahead(w: Any, x: Any, time: Any, h: Any) -> Any:
@@ -468,6 +436,7 @@ class Taken(NamedTuple):
     residuals: Vector  # Shape (K,). What is left of the equations of each, 0 where it is not known.
     n_integrated: int  # Number of leading unknowns whose u' the stages have.
     past: StepPolynomial | None  # The values up to the start that a multistep method continues.
+    interior: bool  # Whether a step leaves the values at its nodes behind, with u' at its end alone.
 
     def first(self, count: int) -> Taken:
         """The first of the steps, without how they have ended."""
@@ -488,6 +457,9 @@ class Taken(NamedTuple):
         """The state at the end of a step, with its polynomial."""
         whole = self._polynomial(k)
         state = attach(whole.value[-1].copy(), n_diff)
+        if self.interior:
+            state.polynomial = EndWithInterior(whole.derivative[-1], self.nodes[:-1], whole.value[:-1])
+            return state
         keeps = self.collocation or self.past is not None
         state.polynomial = whole if keeps else EndDerivative(whole.derivative[-1])
         return state
@@ -538,7 +510,9 @@ class StepsAhead:
 
     def _place(self, value: MeshDAE, m: int) -> tuple[int, int]:
         """Where the next step is kept, and the row with its start, which may be the end of the last one."""
-        u, du = self._method.stages.rows_before(value)
+        u, du, past = value.view(np.ndarray)[None], self._du[:0], value.polynomial
+        if self._method.stages.past:
+            u, du = past.value, past.derivative[:, None]
         before, slopes = self._u[: self._row + 1][-len(u) :], self._du[: self._used][self._used - len(du) :]
         if not (np.array_equal(before, u) and np.array_equal(slopes, du)):
             self._row, self._used = self._row + len(u), self._used + len(du)
@@ -590,10 +564,21 @@ class StepsAhead:
         if status == UNFINISHED:
             stages.u, stages.du = self._u[self._row + 1 :][:m], self._du[self._used]
             self._used, self._row = self._used + 1, self._row + m
-        stages.count_before(self._rows[k, 2:-2] if status == UNFINISHED else None)
+        self._count(stages.counts, self._rows[k, 2:-2] if status == UNFINISHED else None)
         wanted = LONGEST_CALL * max(k, 1) / max(perf_counter() - began, 1e-9)
         self._most = max(1, min(4 * max(1, k, self._most), int(wanted)))
         return taken
+
+    def _count(self, counts: Any, step: Vector | None) -> None:
+        """Add the work that is not of the step that has begun, whose row has it with the other sign."""
+        if step is None:
+            counts.add_to(self._problem)
+            return
+        now: Any = np.frombuffer(counts, dtype=np.int64)
+        all_of_it = now.copy()
+        now[:] = -step
+        counts.add_to(self._problem)
+        now[:] = all_of_it + step.astype(np.int64)
 
     def _judge(self, time: float, continued: bool, shortest: float, between: Any, hesitation: Any) -> None:
         """Tell how steps from a time are judged; errors ``between`` nodes count by weights, for a mask."""
@@ -651,5 +636,6 @@ class StepsAhead:
             residuals=rows[:, -1],
             n_integrated=stages.n_integrated,
             past=value.polynomial if stages.past else None,
+            interior=stages.interior,
         )
         return taken._replace(value=taken.end(k - 1, self._problem.n_diff)) if k else taken
