@@ -25,6 +25,9 @@ LATER: Final = frozenset({"pySDC.implementations.datatype_classes.mesh", "pySDC.
 
 PACKAGE: Final = "mpi4py"
 
+WHOLE: Final = frozenset({"llvmlite", "matplotlib", "numba", "numpy", "scipy"})
+"""Packages that a process cannot import again after it has broken off an import of them."""
+
 
 def function_at(home: str) -> Callable[..., Any]:
     """The function at "module:function", whose module is imported now; it may be in a higher room."""
@@ -66,7 +69,9 @@ class Later:
 
 
 class _Loader(Loader):
-    """A loader that defers what its module imports from mpi4py."""
+    """A loader whose module is imported as a whole: signals wait for its end."""
+
+    under_way = False
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -74,6 +79,22 @@ class _Loader(Loader):
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self._loader.create_module(spec)
         return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        from dae_sdc.sharing import signals_held
+
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        _Loader.under_way = True
+        try:
+            with signals_held():
+                self._loader.exec_module(module)
+        finally:
+            _Loader.under_way = False
+
+
+class _DeferringLoader(_Loader):
+    """A loader that defers what its module imports from mpi4py."""
 
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
@@ -109,10 +130,7 @@ def _refused_threads() -> str:
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of :data:`LATER`, and looks at the variables of numba before it is imported."""
-
-    def __init__(self) -> None:
-        self._missing = set(LATER)
+    """Finds the modules of :data:`LATER` and :data:`WHOLE`, and looks at the variables of numba before it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -123,14 +141,13 @@ class _Finder(MetaPathFinder):
             raise InputError(
                 f"NUMBA_NUM_THREADS must be at least 1; got {text}; change this variable or unset it"
             )
-        if fullname not in LATER:
+        # An import within one of a whole package is a part of that one.
+        whole = fullname.partition(".")[0] in WHOLE and not _Loader.under_way
+        if not (whole or fullname in LATER):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        self._missing.discard(fullname)
-        if not (self._missing or _refused_threads()):  # all other imports of the process would pass here
-            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+            spec.loader = _Loader(spec.loader) if whole else _DeferringLoader(spec.loader)
         return spec
 
 

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import inspect
 import os
+import signal
 import stat
 import sys
 import tempfile
@@ -155,7 +156,13 @@ class Recent(dict[K, R]):
         return result
 
 
-LATER: Final = 0.01  # Seconds after which a dropped interrupt comes again.
+LATER: Final = 0.01  # Seconds after which a signal that is dropped or held comes again.
+_sent: list[threading.Timer] = []
+
+
+def _send_again(number: int) -> None:
+    _sent.append(threading.Timer(LATER, _thread.interrupt_main, [number]))
+    _sent[-1].start()
 
 
 @contextmanager
@@ -164,12 +171,11 @@ def interrupted_again() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before, sent = sys.unraisablehook, list[threading.Timer]()
+    before = sys.unraisablehook
 
     def hook(dropped: Any) -> None:
         if isinstance(dropped.exc_value, KeyboardInterrupt):
-            sent.append(threading.Timer(LATER, _thread.interrupt_main))
-            return sent[-1].start()
+            return _send_again(signal.SIGINT)
         before(dropped)
 
     sys.unraisablehook = hook
@@ -177,8 +183,28 @@ def interrupted_again() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
-        for timer in sent:
-            timer.join()  # It comes here at the latest.
+        while _sent:
+            _sent.pop().join()  # A signal that comes again comes here at the latest.
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Let signals wait for the end of what cannot end halfway; an import is over a moment later."""
+    numbers = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGINT))
+    before = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
+    if threading.current_thread() is not threading.main_thread() or not before:
+        yield
+        return
+    came: list[int] = []
+    try:
+        for number in before:
+            signal.signal(number, lambda number, _: came.append(number))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            _send_again(came[0])
 
 
 # --- warnings -----------------------------------------------------------------------------------------------

@@ -591,11 +591,7 @@ class Model(Equations):
                 f"{where} is {expression}: '==' compares at once; write left - right or sympy.Eq"
             )
         try:
-            vanishes = given = symbolic.sympified(expression)
-            if isinstance(given, sympy.Equality):
-                vanishes = sympy.Add(given.lhs, -given.rhs, evaluate=False)
-            if not isinstance(vanishes, sympy.Expr):
-                raise InputError(f"no equation but a {type(given).__name__}, {given}")
+            vanishes = symbolic.vanishing(expression)
             root = symbolic.from_sympy(self.graph, vanishes, self._resolve)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None

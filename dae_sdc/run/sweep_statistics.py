@@ -15,7 +15,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.options import names_in, patterns_of
 from dae_sdc.registry import require_name
-from dae_sdc.run.files import damaged, opened, read_archive, replacing
+from dae_sdc.run.files import damaged, opened, read_archive, replacing, write_archive
 
 OF_EACH_RUN: Final = ("end", "events")  # What may be kept of each run where others are reduced.
 # What is accumulated for each statistic over the runs; quantiles take the values of all runs.
@@ -123,7 +123,7 @@ class Statistics:
             return
         arrays: dict[str, Any] = {"runs": np.array(self.runs), **self.arrays}
         with replacing(files_beside(self.place)[0]) as (file,):
-            np.savez(file, **arrays)
+            write_archive(file, arrays)
 
     def finished(self) -> dict[str, Any]:
         """The number of runs, what is accumulated, and the quantiles, by name; arrays of shape (K, n)."""
