@@ -37,6 +37,7 @@ from dae_sdc.arguments import checked, is_integer, shown
 from dae_sdc.errors import InputError, require_count, require_number, require_tolerance
 from dae_sdc.registry import MOST_NAMES, unknown
 from dae_sdc.sharing import ONE_THREAD
+from dae_sdc.text import names_in
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -875,11 +876,6 @@ def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] 
             alone = is_file and len(texts) == 1 and "=" not in texts[0]
             chosen[name] = texts[0] if alone else pairs(name, texts, numbers="float" in annotation)
     return chosen
-
-
-def names_in(text: str) -> list[str]:
-    """The names in a text, separated by commas; those in brackets belong to names, as in der(x,2)."""
-    return [name.strip() for name in re.split(r",(?![^()]*\)|[^\[\]]*\])", text) if name.strip()]
 
 
 def patterns_of(show: str | Sequence[str]) -> list[str]:

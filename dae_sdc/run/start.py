@@ -31,7 +31,7 @@ from dae_sdc.errors import (
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.given import OfResult, bounds_of, bounds_of_model, expanded, of_names, require_within
 from dae_sdc.initial.redundant import left_out
-from dae_sdc.options import names_in, number, pairs
+from dae_sdc.options import number, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.equations import Equations, compiled, has_hidden_constraints, in_force, renamed
@@ -41,7 +41,7 @@ from dae_sdc.run.target import calculated
 from dae_sdc.run.unknowns import conditions_in
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.dependent import of_closed
-from dae_sdc.text import brief
+from dae_sdc.text import brief, names_in
 
 if TYPE_CHECKING:
     from dae_sdc.initial.consistent import Change, Initial

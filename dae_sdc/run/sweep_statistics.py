@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.options import names_in, patterns_of
+from dae_sdc.options import patterns_of
 from dae_sdc.registry import require_name
 from dae_sdc.run.files import damaged, opened, read_archive, replacing, write_archive
+from dae_sdc.text import names_in
 
 OF_EACH_RUN: Final = ("end", "events")  # What may be kept of each run where others are reduced.
 # What is accumulated for each statistic over the runs; quantiles take the values of all runs.
