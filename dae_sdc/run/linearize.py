@@ -251,11 +251,9 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
         rates = {str(name): value for name, value in at.items() if str(name) not in names}
         at = {name: value for name, value in at.items() if str(name) in names}
     u, du = guess_of(problem, at, time), np.zeros(len(names))
-    place = {f"der({unknown})": j for j, unknown in enumerate(names)}
+    known = [*(f"der({unknown})" for unknown in names), *names]
     for name, value in rates.items():
-        if name not in place:
-            raise InputError(f"there is no unknown {name} at which to linearise; it has {', '.join(names)}")
-        du[place[name]] = require_number(name, value)
+        du[require_name("unknown", name, known)] = require_number(name, value)
     return linearizer.near(_by_names(linearizer, time, names, u, du))
 
 

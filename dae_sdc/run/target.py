@@ -334,10 +334,9 @@ def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
         accepted = {**accepted, **base}
         if issubclass(cls, QuasilinearProblem):
             accepted["formulation"] = _parameters_of(QuasilinearProblem)["formulation"]
-    strange = [name for name in params if name not in accepted]
-    if strange:
-        names = [name for name in accepted if name not in ("settings", "n_diff", "n_alg")]
-        raise InputError(f"{cls.__name__} has no parameter {', '.join(strange)}; it has {', '.join(names)}")
+    names = [name for name in accepted if name not in ("settings", "n_diff", "n_alg")]
+    for name in (name for name in params if name not in accepted):
+        raise InputError(unknown(f"parameter of {cls.__name__}", name, names))
     instance: ProblemDAE = cls(**params)
     instance.check_properties()
     return instance
