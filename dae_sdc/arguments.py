@@ -240,6 +240,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "dense": "dense_output",
     "t_eval": "saveat tout t_out tlist teval t_points times",
     "params": "args p parameters constants",
+    "guesses": "u0 y0 x0 guess initial_guess",
     "at": "u0 y0 x0 z0 operating_point",
     "start": "calc_initcond initializealg",
     "fixed": "du0 yp0 ydot0 dy0 dydt0",

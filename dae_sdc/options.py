@@ -920,9 +920,9 @@ def require_some(chosen: Sized, names: Sequence[str]) -> None:
 
 
 def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:
-    """Values by name from "name=value" texts; numbers, true and false become what they say."""
+    """Values by name from texts as "x=1,y=2"; numbers, true and false become what they say."""
     values: dict[str, Any] = {}
-    for text in texts:
+    for text in [part for one in texts for part in (names_in(one) if one.count("=") > 1 else [one])]:
         key, equals, right = text.partition("=")
         value = _value(right)
         if not (equals and key.strip()) or (numbers and isinstance(value, str | bool)):

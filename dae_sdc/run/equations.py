@@ -183,7 +183,7 @@ def with_unknowns(
                 "mass belongs to a function f(t, u); leave it out, or give M u' - f(t, u) itself"
             )
         return target
-    if u0 is None and fixed:
+    if u0 is None and fixed and not set(fixed) <= set(guesses or ()):
         name = getattr(function, "__name__", "F")
         raise InputError(
             f"fixed values do not say where they stand in u; give all unknowns of {name} as guesses, or name "

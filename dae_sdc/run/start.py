@@ -41,7 +41,7 @@ from dae_sdc.run.target import calculated
 from dae_sdc.run.unknowns import conditions_in
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.dependent import of_closed
-from dae_sdc.text import brief, names_in
+from dae_sdc.text import brief
 
 if TYPE_CHECKING:
     from dae_sdc.initial.consistent import Change, Initial
@@ -231,7 +231,7 @@ def with_given_start(request: SolveOptions) -> SolveOptions:
 def _start_in(text: str | Path) -> tuple[dict[str, float], float | None]:
     """The start that a text tells: its values by name, and its time where that is known."""
     if "=" in str(text) and not Path(text).exists():
-        return pairs("u0", names_in(str(text)), numbers=True), None
+        return pairs("u0", [str(text)], numbers=True), None
     result = load(text)
     names: Any = result.parameters.get("names")
     if result.kind == "start":
