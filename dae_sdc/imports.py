@@ -69,36 +69,32 @@ class Later:
 
 
 class _Loader(Loader):
-    """A loader whose module is imported as a whole: signals wait for its end."""
+    """A loader whose module is imported as a whole, for which signals wait, or defers imports from mpi4py."""
 
-    under_way = False
+    holds = False  # Whether an import of a whole package is under way.
 
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
+    def __init__(self, loader: Any, whole: bool) -> None:
+        self._loader, self._whole = loader, whole
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self._loader.create_module(spec)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        from dae_sdc.sharing import signals_held
-
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._loader
-        _Loader.under_way = True
+        if not self._whole:
+            return self._execute_deferring(module)
+        from dae_sdc.sharing import signals_held
+
+        _Loader.holds = True
         try:
             with signals_held():
                 self._loader.exec_module(module)
         finally:
-            _Loader.under_way = False
+            _Loader.holds = False
 
-
-class _DeferringLoader(_Loader):
-    """A loader that defers what its module imports from mpi4py."""
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None
-        module.__spec__.loader = module.__loader__ = self._loader
+    def _execute_deferring(self, module: ModuleType) -> None:
         given: list[Later] = []
 
         def import_(name: str, *args: Any, **kwargs: Any) -> Any:
@@ -123,31 +119,24 @@ def _can_wait() -> bool:
     return sys.modules[PACKAGE] is not None if PACKAGE in sys.modules else find_spec(PACKAGE) is not None
 
 
-def _refused_threads() -> str:
-    """The number of threads that was asked for, if numba cannot be imported with it; empty otherwise."""
-    text = os.environ.get("NUMBA_NUM_THREADS", "").strip()
-    return text if text.lstrip("-").isdigit() and int(text) < 1 else ""
-
-
 class _Finder(MetaPathFinder):
     """Finds the modules of :data:`LATER` and :data:`WHOLE`, and looks at the variables of numba before it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == "numba" and (text := _refused_threads()):
+        threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+        if fullname == "numba" and threads.lstrip("-").isdigit() and int(threads) < 1:
             from dae_sdc.errors import InputError
 
             raise InputError(
-                f"NUMBA_NUM_THREADS must be at least 1; got {text}; change this variable or unset it"
+                f"NUMBA_NUM_THREADS must be at least 1; got {threads}; change this variable or unset it"
             )
         # An import within one of a whole package is a part of that one.
-        whole = fullname.partition(".")[0] in WHOLE and not _Loader.under_way
-        if not (whole or fullname in LATER):
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
+        whole = fullname.partition(".")[0] in WHOLE and not _Loader.holds
+        spec = PathFinder.find_spec(fullname, path, target) if whole or fullname in LATER else None
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader) if whole else _DeferringLoader(spec.loader)
+            spec.loader = _Loader(spec.loader, whole)
         return spec
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import _thread
 import functools
 import hashlib
 import inspect
@@ -161,7 +160,7 @@ _sent: list[threading.Timer] = []
 
 
 def _send_again(number: int) -> None:
-    _sent.append(threading.Timer(LATER, _thread.interrupt_main, [number]))
+    _sent.append(threading.Timer(LATER, signal.raise_signal, [number]))
     _sent[-1].start()
 
 
@@ -188,21 +187,29 @@ def interrupted_again() -> Iterator[None]:
 
 
 @contextmanager
-def signals_held() -> Iterator[None]:
-    """Let signals wait for the end of what cannot end halfway; an import is over a moment later."""
-    numbers = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGINT))
-    before = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
-    if threading.current_thread() is not threading.main_thread() or not before:
-        yield
-        return
-    came: list[int] = []
+def handling(handler: Callable[[int, Any], object], *names: str) -> Iterator[None]:
+    """Let a function handle signals by their names, but for those that the caller lets the process ignore."""
+    before: dict[int, Any] = {}
     try:
-        for number in before:
-            signal.signal(number, lambda number, _: came.append(number))
+        # Signals are the business of the main thread.
+        for name in names if threading.current_thread() is threading.main_thread() else ():
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                before[number] = signal.signal(number, handler)
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, other in before.items():
+            signal.signal(number, other)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Let signals wait for the end of what cannot end halfway, such as imports and archives."""
+    came: list[int] = []
+    try:
+        with handling(lambda number, _: came.append(number), "SIGINT", "SIGTERM", "SIGHUP"):
+            yield
+    finally:
         if came:
             _send_again(came[0])
 

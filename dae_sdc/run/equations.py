@@ -284,7 +284,11 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     problem = problem if request.trace is False else square_function(problem, near)
     if takes_parameters:
         check_function(problem, request.t0, near)
-        _require_end(problem, request)
+        if request.t_end is None and problem.interval is ProblemDAE.interval:
+            times = np.ravel([] if request.t_eval is None else request.t_eval)
+            if not times.size:
+                raise InputError(f"nothing tells where the run of {problem.model_name} ends; give t_end")
+            problem.interval = (min(0.0, request.t0 or 0.0), require_number("the last of t_eval", times[-1]))
     # What is found of the equations is that of this run, whatever its unit of time.
     problem.interval = interval_of(problem, request.t0, request.t_end)
     plain = copy.copy(problem)
@@ -324,15 +328,6 @@ def check_function(problem: Any, t0: float | None, near: Vector | None) -> None:
             f"{name} raised {kind} at the start, t={t0:.6g}, for {fits} values in u0: {text}; check both"
             f" (None stands for a value that is not known)"
         ) from error
-
-
-def _require_end(problem: Any, request: SolveOptions) -> None:
-    """Refuse a function whose run has no end."""
-    if request.t_end is None and problem.interval is ProblemDAE.interval:
-        times = np.ravel([] if request.t_eval is None else request.t_eval)
-        if not times.size:
-            raise InputError(f"nothing tells where the run of {problem.model_name} ends; give t_end")
-        problem.interval = (min(0.0, request.t0 or 0.0), require_number("the last of t_eval", times[-1]))
 
 
 def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str, Any]) -> Equations:

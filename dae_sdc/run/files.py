@@ -9,10 +9,9 @@ import re
 import secrets
 import stat
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 
 from dae_sdc.arguments import shown
 from dae_sdc.errors import InputError, ResultFileError
-from dae_sdc.sharing import signals_held
 
 try:
     import fcntl
@@ -216,16 +214,8 @@ def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         raise ValueError("has a damaged header") from error
 
 
-def write_archive(file: BinaryIO, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name as an archive of NumPy."""
-    whole = BytesIO()
-    with signals_held():  # NumPy's archive is closed by itself where it ends halfway, and complains of that
-        np.savez(whole, allow_pickle=False, **arrays)
-    file.write(whole.getbuffer())
-
-
 def read_archive(file: BinaryIO) -> dict[str, NDArray[Any]]:
-    """The arrays of an archive written by :func:`write_archive`, by name."""
+    """The arrays of an archive written by :func:`numpy.savez`, by name."""
     size = os.fstat(file.fileno()).st_size
     try:
         with zipfile.ZipFile(file) as archive:

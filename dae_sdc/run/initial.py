@@ -46,13 +46,7 @@ from dae_sdc.options import (
 from dae_sdc.polynomials.tracking import RECORD, PathRecord
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.equations import (
-    Equations,
-    check_function,
-    state_near,
-    with_model,
-    with_unknowns,
-)
+from dae_sdc.run.equations import Equations, check_function, state_near, with_model, with_unknowns
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values, guesses_of

@@ -19,10 +19,10 @@ from dae_sdc.control.hooks import StepRecord, hook_of
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.options import Saving as SavingOptions
 from dae_sdc.run.description import Setup
-from dae_sdc.run.files import check_place, damaged, opened, read_archive, replacing, write_archive
+from dae_sdc.run.files import check_place, damaged, opened, read_archive, replacing
 from dae_sdc.run.processes import Ranks
 from dae_sdc.run.results import provenance
-from dae_sdc.sharing import tell
+from dae_sdc.sharing import signals_held, tell
 
 FORMAT = "dae_sdc checkpoint"
 VERSION = 4
@@ -85,11 +85,11 @@ class Saving:
         about |= {"steps": len(state["record"]["t"]), "time": state["time"]}
         about |= {"run": _packed(self.run, arrays), "state": _packed(state, arrays)}
         header = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
-        named = {"header": header, "checksum": np.array(_checksum([header, *arrays]))}
-        named |= {f"array{number}": array for number, array in enumerate(arrays)}
+        named = {f"array{number}": array for number, array in enumerate(arrays)}
+        checksum = np.array(_checksum([header, *arrays]))
         try:
-            with replacing(self.path) as (file,):
-                write_archive(file, named)
+            with replacing(self.path) as (file,), signals_held():
+                np.savez(file, allow_pickle=False, header=header, checksum=checksum, **named)
         except InputError as error:  # the run is worth more than this checkpoint
             if not isinstance(error.__cause__, OSError):
                 raise

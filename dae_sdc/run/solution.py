@@ -22,7 +22,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.registry import unknown
-from dae_sdc.run.files import damaged, is_texts, opened, read_archive, write_archive
+from dae_sdc.run.files import damaged, is_texts, opened, read_archive
 from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum, command_line, load, put_down
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.sharing import tell
@@ -373,7 +373,7 @@ class Solution(Tabulated):
         elif self.unknowns is not None and self.unknowns.removed:
             fine = for_picture(self)
             arrays |= zip(SAMPLES, (fine.t, eliminated_values(fine)), strict=True)
-        return result.save_with(path, lambda file: write_archive(file, arrays))
+        return result.save_with(path, lambda file: np.savez(file, **arrays))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Solution:

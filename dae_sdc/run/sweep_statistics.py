@@ -15,7 +15,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.options import patterns_of
 from dae_sdc.registry import require_name
-from dae_sdc.run.files import damaged, opened, read_archive, replacing, write_archive
+from dae_sdc.run.files import damaged, opened, read_archive, replacing
+from dae_sdc.sharing import signals_held
 from dae_sdc.text import names_in
 
 OF_EACH_RUN: Final = ("end", "events")  # What may be kept of each run where others are reduced.
@@ -123,8 +124,8 @@ class Statistics:
         if self.place is None or not self.whole:
             return
         arrays: dict[str, Any] = {"runs": np.array(self.runs), **self.arrays}
-        with replacing(files_beside(self.place)[0]) as (file,):
-            write_archive(file, arrays)
+        with replacing(files_beside(self.place)[0]) as (file,), signals_held():
+            np.savez(file, **arrays)
 
     def finished(self) -> dict[str, Any]:
         """The number of runs, what is accumulated, and the quantiles, by name; arrays of shape (K, n)."""
