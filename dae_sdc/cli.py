@@ -334,8 +334,7 @@ def _reading(libraries: Sequence[str], reader: str | None) -> Iterator[None]:
     try:
         yield
     finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
+        os.environ.clear()
         os.environ.update(before)
 
 

@@ -99,7 +99,8 @@ class _Loader(Loader):
 
         def import_(name: str, *args: Any, **kwargs: Any) -> Any:
             wanted = args[2] if len(args) > 2 else None
-            if not (wanted and name.partition(".")[0] == PACKAGE and _can_wait()):
+            asked = wanted and name.partition(".")[0] == PACKAGE and f"{PACKAGE}.MPI" not in sys.modules
+            if not (asked and find_spec(PACKAGE)):
                 return builtins.__import__(name, *args, **kwargs)
             parts = {part: Later(name, part) for part in wanted}
             given.extend(parts.values())
@@ -110,13 +111,6 @@ class _Loader(Loader):
         self._loader.exec_module(module)
         for part in given:
             part._importing = False
-
-
-def _can_wait() -> bool:
-    """Whether MPI can be imported and has not been."""
-    if f"{PACKAGE}.MPI" in sys.modules:
-        return False
-    return sys.modules[PACKAGE] is not None if PACKAGE in sys.modules else find_spec(PACKAGE) is not None
 
 
 class _Finder(MetaPathFinder):

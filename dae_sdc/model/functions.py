@@ -26,10 +26,7 @@ def problem_of_function(
 ) -> FunctionProblem | MassMatrixProblem:
     """The problem of a function F(t, u, du), or of f(t, u), which is u' or M u' with the ``mass`` M."""
     count = 2 if mass is not None or len(needed_arguments(function) or ()) == 2 else 3
-    try:
-        entries = None if start is None else list(start)
-    except TypeError:  # of a number, which is no state
-        entries = [start]
+    entries = None if start is None else list(start) if np.iterable(start) else [start]
     names = tuple(entries) if entries is not None and all(isinstance(one, str) for one in entries) else None
     n = number_of_unknowns(function, count) if entries is None else len(entries)
     return FunctionProblem(function, n, names) if count == 3 else MassMatrixProblem(function, mass, n, names)
