@@ -428,6 +428,7 @@ def test_a_signal_ends_a_run_with_its_code_and_keeps_what_there_is(
     assert not any(name.startswith(".") for name in names(tmp_path))
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_within_an_archive_ends_the_run_without_another_word(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -621,6 +621,7 @@ IMPORTS = """
 import signal, sys
 import dae_sdc as ds
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job ignores
 inner = {"numpy._core.multiarray", "scipy.sparse._csr", "numba.core.typing", "matplotlib.axes"}
 
 class Interrupting:

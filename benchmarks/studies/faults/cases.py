@@ -32,8 +32,7 @@ from dae_sdc.errors import DAEError, InputError
 from dae_sdc.registry import Registry
 from dae_sdc.run.solution import Solution
 
-PROCESS_LIMIT = 60  # Seconds on a processor that a process of a case may take
-PROCESS_WAIT = 5.0 * PROCESS_LIMIT  # Seconds that one may take on a busy machine, or asleep
+PROCESS_LIMIT = 60  # Seconds on a processor that a process of a case may take, asleep five times as many
 PACKAGE = Path(dae_sdc.__file__).resolve().parents[1]
 
 
@@ -63,7 +62,7 @@ def finish(child: subprocess.Popen[str]) -> tuple[int, str] | None:
     """Exit code and standard error of a process, None if it does not end in time; all it started is ended."""
     with child:
         try:
-            _, said = child.communicate(timeout=PROCESS_WAIT)
+            _, said = child.communicate(timeout=5.0 * PROCESS_LIMIT)
         except subprocess.TimeoutExpired:
             return None
         finally:
