@@ -102,7 +102,7 @@ class _Loader(Loader):
             asked = wanted and name.partition(".")[0] == PACKAGE and f"{PACKAGE}.MPI" not in sys.modules
             if not (asked and find_spec(PACKAGE)):
                 return builtins.__import__(name, *args, **kwargs)
-            parts = {part: Later(name, part) for part in wanted}
+            parts = {part: Later(name, part) for part in wanted or ()}
             given.extend(parts.values())
             return SimpleNamespace(**parts)
 

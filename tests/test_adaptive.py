@@ -491,7 +491,7 @@ def test_what_cannot_be_used_is_refused(settings: dict[str, Any], words: str) ->
 
 
 @pytest.mark.parametrize("sweeper", ["radau-iia-5", "ida"])
-@pytest.mark.parametrize("names", ["z", np.array(["z"]), np.array([], dtype=str)])
+@pytest.mark.parametrize("names", ["z", np.array(["z"]), np.array([]), np.array(["z"], dtype=object)])
 def test_names_to_leave_out_come_as_a_text_and_as_an_array(names: Any, sweeper: str) -> None:
     listed = np.atleast_1d(names).tolist()
     settings: dict[str, Any] = {"rtol": 1e-5, "sweeper": sweeper, "t_end": 0.2}
