@@ -214,11 +214,8 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
                 lists[name] = [value] if kind.takes([Path()]) else names_in(value) or [value]
                 continue
             raise InputError(f"{name} must be {kind.wanted}; got {shown(value)}")
-        if (
-            kind is not None
-            and _is_of_numpy(value, "ndarray")
-            and (value.dtype.kind in "UO" or not value.size)
-        ):
+        of_texts = _is_of_numpy(value, "ndarray") and (value.dtype.kind in "UO" or not value.size)
+        if of_texts and kind is not None:
             lists[name] = value.tolist()
         several = isinstance(value, Iterable) and not isinstance(value, str | bytes)
         for count in (value if several else (value,)) if name in MOST else ():

@@ -66,7 +66,8 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     # Few runs have a label and a colour each, many a scale of colours.
     few = len(runs) <= DISTINCT
     labels = [style.text(runs.label(run)) for run in range(len(runs))] if few else []
-    colours, scale = style.COLOURS[: len(runs)], None
+    colours: Sequence[Any] = style.COLOURS[: len(runs)]
+    scale: ScalarMappable | None = None
     if not few:
         colours, scale = _scale(next(iter(runs.parameters.values())))
     lines = [] if labels else _lines(runs)
