@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, ParamSpec, TypeVar, Union, get_args, get
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import interrupted_again
+from dae_sdc.text import names_in
 
 # Largest counts that public functions take, by name of the argument; options have bounds of their own.
 MOST: Mapping[str, int] = {
@@ -195,9 +196,9 @@ class _Arguments:
         return arguments
 
 
-def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments, by name, of another type than the annotations of a function want."""
-    named = _Arguments(function).named
+def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Refuse arguments of other types than annotations want; lists in place of texts and arrays of them."""
+    named, lists = _Arguments(function).named, dict[str, list[str]]()
     for name in [name for name in named if name in arguments]:
         parameter, value = named[name], arguments[name]
         if not isinstance(parameter.annotation, str) or value is parameter.default:
@@ -209,7 +210,13 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
                 )
         kind = kind_of(parameter.annotation, function.__module__)
         if kind is not None and not kind.takes(value):
+            if isinstance(value, str) and kind.takes([value]):
+                lists[name] = [value] if kind.takes([Path()]) else names_in(value) or [value]
+                continue
             raise InputError(f"{name} must be {kind.wanted}; got {shown(value)}")
+        of_texts = _is_of_numpy(value, "ndarray") and (value.dtype.kind in "UO" or not value.size)
+        if of_texts and kind is not None:
+            lists[name] = value.tolist()
         several = isinstance(value, Iterable) and not isinstance(value, str | bytes)
         for count in (value if several else (value,)) if name in MOST else ():
             if is_integer(count) and count > MOST[name]:
@@ -218,6 +225,7 @@ def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> 
             raise InputError(f"seed must be an integer, at least 0; got {shown(value)}")
         if name == "comm" and not hasattr(value, "Get_size"):
             raise InputError(f"comm must be a communicator of mpi4py; got {shown(value)}")
+    return lists
 
 
 # Options by the words that other libraries have for them.
@@ -233,6 +241,7 @@ OTHERS: Final[Mapping[str, str]] = {
     "dense": "dense_output",
     "t_eval": "saveat tout t_out tlist teval t_points times",
     "params": "args p parameters constants",
+    "guesses": "u0 y0 x0 guess initial_guess",
     "at": "u0 y0 x0 z0 operating_point",
     "start": "calc_initcond initializealg",
     "fixed": "du0 yp0 ydot0 dy0 dydt0",
@@ -261,7 +270,10 @@ def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
                 arguments = taken.bind(args, kwargs)
             except TypeError as error:
                 raise InputError(f"{name}: {error}; it takes {', '.join(taken.named)}") from None
-            _check_types(function, arguments)
+            if lists := _check_types(function, arguments):
+                bound: Any = taken.signature.bind(*args, **kwargs)
+                bound.arguments |= lists
+                return call(*bound.args, **bound.kwargs)
             with interrupted_again():
                 return function(*args, **kwargs)
 

@@ -15,11 +15,17 @@ import os
 import re
 import signal
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
@@ -28,6 +34,7 @@ from dae_sdc.arguments import own_word
 from dae_sdc.errors import DAEError, DAEWarning, InputError, words_of
 from dae_sdc.imports import launched
 from dae_sdc.registry import docstrings, unknown
+from dae_sdc.sharing import handling
 
 PROGRAM = "dae-sdc"
 ROOMS = ("run", "plotting")
@@ -210,30 +217,16 @@ class Terminated(BaseException):
         self.code = 128 + number
 
 
-@contextmanager
-def _ending_on_signals() -> Iterator[None]:
+def _ending_on_signals() -> AbstractContextManager[None]:
     """Turn SIGTERM and SIGHUP into exceptions, so that what is finished is saved."""
     told = {"SIGTERM": "terminated", "SIGHUP": "hung up"}
-    signals = {getattr(signal, name): what for name, what in told.items() if hasattr(signal, name)}
 
     def end(number: int, _: object) -> None:
-        for one in before:
-            signal.signal(one, signal.SIG_IGN)
-        raise Terminated(signals[number], number)
+        for name in told.keys() & signal.Signals.__members__:
+            signal.signal(signal.Signals[name], signal.SIG_IGN)
+        raise Terminated(told[signal.Signals(number).name], number)
 
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the business of the main thread
-        return
-    # What the caller has let the process ignore, as nohup does, it goes on to ignore.
-    before = {one: signal.getsignal(one) for one in signals}
-    before = {one: handler for one, handler in before.items() if handler is not signal.SIG_IGN}
-    for one in before:
-        signal.signal(one, end)
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+    return handling(end, *told)
 
 
 @contextmanager
@@ -341,8 +334,7 @@ def _reading(libraries: Sequence[str], reader: str | None) -> Iterator[None]:
     try:
         yield
     finally:
-        for name in os.environ.keys() - before.keys():
-            del os.environ[name]
+        os.environ.clear()
         os.environ.update(before)
 
 

@@ -25,6 +25,9 @@ LATER: Final = frozenset({"pySDC.implementations.datatype_classes.mesh", "pySDC.
 
 PACKAGE: Final = "mpi4py"
 
+WHOLE: Final = frozenset({"llvmlite", "matplotlib", "numba", "numpy", "scipy"})
+"""Packages that a process cannot import again after it has broken off an import of them."""
+
 
 def function_at(home: str) -> Callable[..., Any]:
     """The function at "module:function", whose module is imported now; it may be in a higher room."""
@@ -66,10 +69,12 @@ class Later:
 
 
 class _Loader(Loader):
-    """A loader that defers what its module imports from mpi4py."""
+    """A loader whose module is imported as a whole, for which signals wait, or defers imports from mpi4py."""
 
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
+    holds = False  # Whether an import of a whole package is under way.
+
+    def __init__(self, loader: Any, whole: bool) -> None:
+        self._loader, self._whole = loader, whole
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module: ModuleType | None = self._loader.create_module(spec)
@@ -78,13 +83,26 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
         module.__spec__.loader = module.__loader__ = self._loader
+        if not self._whole:
+            return self._execute_deferring(module)
+        from dae_sdc.sharing import signals_held
+
+        _Loader.holds = True
+        try:
+            with signals_held():
+                self._loader.exec_module(module)
+        finally:
+            _Loader.holds = False
+
+    def _execute_deferring(self, module: ModuleType) -> None:
         given: list[Later] = []
 
         def import_(name: str, *args: Any, **kwargs: Any) -> Any:
             wanted = args[2] if len(args) > 2 else None
-            if not (wanted and name.partition(".")[0] == PACKAGE and _can_wait()):
+            asked = wanted and name.partition(".")[0] == PACKAGE and f"{PACKAGE}.MPI" not in sys.modules
+            if not (asked and find_spec(PACKAGE)):
                 return builtins.__import__(name, *args, **kwargs)
-            parts = {part: Later(name, part) for part in wanted}
+            parts = {part: Later(name, part) for part in wanted or ()}
             given.extend(parts.values())
             return SimpleNamespace(**parts)
 
@@ -95,42 +113,24 @@ class _Loader(Loader):
             part._importing = False
 
 
-def _can_wait() -> bool:
-    """Whether MPI can be imported and has not been."""
-    if f"{PACKAGE}.MPI" in sys.modules:
-        return False
-    return sys.modules[PACKAGE] is not None if PACKAGE in sys.modules else find_spec(PACKAGE) is not None
-
-
-def _refused_threads() -> str:
-    """The number of threads that was asked for, if numba cannot be imported with it; empty otherwise."""
-    text = os.environ.get("NUMBA_NUM_THREADS", "").strip()
-    return text if text.lstrip("-").isdigit() and int(text) < 1 else ""
-
-
 class _Finder(MetaPathFinder):
-    """Finds the modules of :data:`LATER`, and looks at the variables of numba before it is imported."""
-
-    def __init__(self) -> None:
-        self._missing = set(LATER)
+    """Finds the modules of :data:`LATER` and :data:`WHOLE`, and looks at the variables of numba before it."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == "numba" and (text := _refused_threads()):
+        threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+        if fullname == "numba" and threads.lstrip("-").isdigit() and int(threads) < 1:
             from dae_sdc.errors import InputError
 
             raise InputError(
-                f"NUMBA_NUM_THREADS must be at least 1; got {text}; change this variable or unset it"
+                f"NUMBA_NUM_THREADS must be at least 1; got {threads}; change this variable or unset it"
             )
-        if fullname not in LATER:
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
+        # An import within one of a whole package is a part of that one.
+        whole = fullname.partition(".")[0] in WHOLE and not _Loader.holds
+        spec = PathFinder.find_spec(fullname, path, target) if whole or fullname in LATER else None
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)
-        self._missing.discard(fullname)
-        if not (self._missing or _refused_threads()):  # all other imports of the process would pass here
-            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self]
+            spec.loader = _Loader(spec.loader, whole)
         return spec
 
 

@@ -37,6 +37,7 @@ from dae_sdc.arguments import checked, is_integer, shown
 from dae_sdc.errors import InputError, require_count, require_number, require_tolerance
 from dae_sdc.registry import MOST_NAMES, unknown
 from dae_sdc.sharing import ONE_THREAD
+from dae_sdc.text import names_in
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -877,11 +878,6 @@ def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] 
     return chosen
 
 
-def names_in(text: str) -> list[str]:
-    """The names in a text, separated by commas; those in brackets belong to names, as in der(x,2)."""
-    return [name.strip() for name in re.split(r",(?![^()]*\)|[^\[\]]*\])", text) if name.strip()]
-
-
 def patterns_of(show: str | Sequence[str]) -> list[str]:
     """Names and patterns from a text in which commas separate them, but for commas inside brackets."""
     texts = [show] if isinstance(show, str) else list(show)
@@ -924,9 +920,9 @@ def require_some(chosen: Sized, names: Sequence[str]) -> None:
 
 
 def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:
-    """Values by name from "name=value" texts; numbers, true and false become what they say."""
+    """Values by name from texts as "x=1,y=2"; numbers, true and false become what they say."""
     values: dict[str, Any] = {}
-    for text in texts:
+    for text in [part for one in texts for part in (names_in(one) if one.count("=") > 1 else [one])]:
         key, equals, right = text.partition("=")
         value = _value(right)
         if not (equals and key.strip()) or (numbers and isinstance(value, str | bool)):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import _thread
 import functools
 import hashlib
 import inspect
 import os
+import signal
 import stat
 import sys
 import tempfile
@@ -155,7 +155,35 @@ class Recent(dict[K, R]):
         return result
 
 
-LATER: Final = 0.01  # Seconds after which a dropped interrupt comes again.
+LATER: Final = 0.05  # Seconds after which a signal that is dropped or held comes again.
+HELD: Final = ("SIGINT", "SIGTERM", "SIGHUP")
+_sent: list[threading.Timer] = []
+
+
+@contextmanager
+def handling(handler: Callable[[int, Any], object], *names: str) -> Iterator[None]:
+    """Let a function handle signals by their names, but for those that the caller lets the process ignore."""
+    before: dict[int, Any] = {}
+    try:
+        # Signals are the business of the main thread.
+        for name in names if threading.current_thread() is threading.main_thread() else ():
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                before[number] = signal.signal(number, handler)
+        yield
+    finally:
+        for number, other in before.items():
+            signal.signal(number, other)
+
+
+def _send_again(number: int) -> None:
+    came = [number]
+    with handling(lambda early, _: came.append(early), *HELD):  # A thread may take long to start.
+        while came:
+            _sent.append(threading.Timer(LATER, signal.raise_signal, [came.pop()]))
+            _sent[-1].start()
+    if came:
+        _send_again(came[0])
 
 
 @contextmanager
@@ -164,12 +192,11 @@ def interrupted_again() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before, sent = sys.unraisablehook, list[threading.Timer]()
+    before = sys.unraisablehook
 
     def hook(dropped: Any) -> None:
         if isinstance(dropped.exc_value, KeyboardInterrupt):
-            sent.append(threading.Timer(LATER, _thread.interrupt_main))
-            return sent[-1].start()
+            return _send_again(signal.SIGINT)
         before(dropped)
 
     sys.unraisablehook = hook
@@ -177,8 +204,20 @@ def interrupted_again() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
-        for timer in sent:
-            timer.join()  # It comes here at the latest.
+        while _sent:
+            _sent.pop().join()  # A signal that comes again comes here at the latest.
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Let signals wait for the end of what cannot end halfway, such as imports and archives."""
+    came: list[int] = []
+    try:
+        with handling(lambda number, _: came.append(number), *HELD):
+            yield
+    finally:
+        if came:
+            _send_again(came[0])
 
 
 # --- warnings -----------------------------------------------------------------------------------------------
@@ -272,8 +311,13 @@ def is_safe(directory: str | os.PathLike[str]) -> bool:
 
 
 def _trusted(status: os.stat_result, directory: str | os.PathLike[str]) -> bool:
-    reason = _weakness(status)
-    if not reason:
+    if os.name != "posix":
+        return True
+    if status.st_uid not in (os.geteuid(), 0):
+        reason = f"it belongs to another user (number {status.st_uid})"
+    elif status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid)):
+        reason = "other users can write there"
+    else:
         return True
     place = os.fspath(directory)
     with _STATE:
@@ -285,16 +329,6 @@ def _trusted(status: os.stat_result, directory: str | os.PathLike[str]) -> bool:
         )
         tell(f"compiled code kept in {place} is not used: {reason}; {advice}")
     return False
-
-
-def _weakness(status: os.stat_result) -> str:
-    """Why others could have written what is there, in words; empty if they could not."""
-    if os.name != "posix":
-        return ""
-    if status.st_uid not in (os.geteuid(), 0):
-        return f"it belongs to another user (number {status.st_uid})"
-    shared = status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid)
-    return "other users can write there" if shared or status.st_mode & stat.S_IWOTH else ""
 
 
 def _is_private(group: int) -> bool:

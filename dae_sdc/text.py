@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from html import escape
@@ -27,6 +28,11 @@ def aligned(rows: Iterable[Sequence[object]], widths: Sequence[int] = (), gap: s
 def brief(names: Sequence[str], most: int = 4) -> str:
     """Names separated by commas: the first ``most`` of them, and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a text, separated by commas; those in brackets belong to names, as in der(x,2)."""
+    return [name.strip() for name in re.split(r",(?![^()]*\)|[^\[\]]*\])", text) if name.strip()]
 
 
 MOST_TABLE_ROWS = 20  # Rows of a table in a view.

@@ -475,7 +475,8 @@ def test_the_absolute_tolerance_is_that_of_the_nominal_sizes() -> None:
         ({"rtol": 1e-4, "sweeper": "semi-implicit", "coarse_nodes": 2}, "leave coarse_nodes out"),
         ({"rtol": 1e-4, "sweeper": "semi-implicit", "parallel": "steps"}, "parallel='nodes'"),
         ({"rtol": 1e-4, "dt": -0.1}, "dt must be positive; got -0.1"),
-        ({"rtol": 1e-4, "leave_out": "z"}, "leave_out must be a sequence of texts"),
+        ({"rtol": 1e-4, "leave_out": b"z"}, "leave_out must be a sequence of texts"),
+        ({"rtol": 1e-4, "leave_out": np.array(["zz"])}, "'zz'; did you mean 'z'"),
         ({"rtol": 1e-4, "atol": 0.0, "u0": [0.0, 0.0, 0.0]}, "'y1' begins at 0 and has atol 0"),
         ({"rtol": 1e-4, "dt_max": 0.0}, "dt_max must be positive"),
         ({"rtol": 1e-4, "time_limit": -1.0}, "time_limit must be positive"),
@@ -487,6 +488,16 @@ def test_what_cannot_be_used_is_refused(settings: dict[str, Any], words: str) ->
     with pytest.raises(ds.InputError, match=words) as caught:
         ds.solve("hessenberg-1", **settings)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("sweeper", ["radau-iia-5", "ida"])
+@pytest.mark.parametrize("names", ["z", np.array(["z"]), np.array([]), np.array(["z"], dtype=object)])
+def test_names_to_leave_out_come_as_a_text_and_as_an_array(names: Any, sweeper: str) -> None:
+    listed = np.atleast_1d(names).tolist()
+    settings: dict[str, Any] = {"rtol": 1e-5, "sweeper": sweeper, "t_end": 0.2}
+    solution = ds.solve("hessenberg-1", leave_out=names, **settings)
+    assert list(solution.parameters["leave_out"]) == listed
+    assert solution.u.tobytes() == ds.solve("hessenberg-1", leave_out=listed, **settings).u.tobytes()
 
 
 @pytest.mark.parametrize("method", ["backward-euler", "gauss-4", "lobatto-iiic-4", "dirk43-2"])

@@ -268,6 +268,37 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     assert [line for line in commands(first) if line.startswith("make ")][:2] == ["make demo", "make test"]
 
 
+def test_the_readme_shows_a_newcomer_a_function_of_his_own_a_picture_and_how_to_install() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text.count("\n") <= 110
+    assert "`pip install ." in text
+    pictures = re.findall(r"^!\[[^]]+\]\(([^)]+)\)$", text, flags=re.MULTILINE)
+    assert pictures and all((ROOT / picture).is_file() for picture in pictures)
+    first = next(block.text for block in blocks("README.md") if block.language == "python")
+    assert re.search(r"^def \w+\(t, u, du\b.*=", first, flags=re.MULTILINE)  # with a parameter
+    assert "ds.solve(" in first and "ds.sweep(" in first
+    told = " ".join(text.split())
+    assert "`eval_f(u, du, t)`, the order of pySDC; functions take the time first" in told
+    assert "The first run on a machine compiles for some seconds" in told
+    assert len(re.findall(r"\]\(docs/[^)]*\.md", text.partition("## Dependencies")[0])) <= 6
+
+
+LOOKED_FOR = (
+    "gmin|PWM|duty|redundant constraint|frequency response|floating node|limits of time|units of time"
+)
+
+
+@pytest.mark.parametrize("words", LOOKED_FOR.split("|"))
+def test_what_newcomers_look_for_is_the_heading_of_a_page_or_a_part(words: str) -> None:
+    headings = [
+        line
+        for page in PAGES
+        for line in (ROOT / page).read_text(encoding="utf-8").splitlines()
+        if line.startswith("#")
+    ]
+    assert any(words.lower() in heading.lower() for heading in headings)
+
+
 def test_there_are_pages_besides_the_readme() -> None:
     assert PAGES[1:], "docs/ has no page"
 

@@ -144,7 +144,7 @@ def test_ida_drifts_with_index_1_and_not_with_ggl() -> None:
         ({"points": 0}, "points must be an integer, at least 1"),
         ({"t_end": -1.0}, "need t_end > t0"),
         ({"params": {"formulation": "ggl"}}, "cases say in which formulation"),
-        ({"params": {"mass": 2.0}}, "has no parameter mass"),
+        ({"params": {"mass": 2.0}}, "unknown parameter of .*'mass'"),
     ],
 )
 def test_what_cannot_be_used_is_refused(given: dict[str, Any], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from helpers.sweepers_for import sweepers_for
 from numpy.typing import NDArray
 from pySDC.core.check_convergence import CheckConvergence
 from pySDC.core.convergence_controller import ConvergenceController
+from pySDC.core.hooks import Hooks
 from pySDC.helpers.stats_helper import get_sorted
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from scipy.interpolate import BarycentricInterpolator
@@ -366,6 +368,39 @@ def test_a_rejected_step_need_not_converge() -> None:
     )
     _, stats = run(own, 0.005)
     assert get_sorted(stats, type="restart", recomputed=None)[0][1] == 1
+
+
+@pytest.mark.parametrize("strange", [int, Hooks(), "log", object])
+def test_what_is_no_class_of_hooks_is_refused(strange: Any) -> None:
+    with pytest.raises(ds.InputError, match="hooks must be"):
+        ds.solve("simple", t_end=0.1, hooks=[strange])
+
+
+class Faulty(Hooks):
+    """A hook of a user that fails in the third step."""
+
+    raised: BaseException
+
+    def post_step(self, step: Any, level_number: int) -> None:
+        if step.time > 0.25:
+            raise self.raised
+
+
+@pytest.mark.parametrize("error", [RuntimeError("mine"), KeyError("mine"), KeyboardInterrupt()])
+@pytest.mark.parametrize("settings", [{"dt": 0.1, "nodes": 2, "sweeper": "semi-implicit"}, {"rtol": 1e-6}])
+def test_what_a_hook_raises_ends_the_run_as_it_is_and_steps_are_kept(
+    error: BaseException, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(type(error), match="mine" if error.args else None):
+        ds.solve(
+            "simple",
+            t_end=1.0,
+            hooks=[type("Own", (Faulty,), {"raised": error})],
+            **settings,
+            out=tmp_path / "run.npy",
+        )
+    kept = ds.Solution.load(tmp_path / "run.partial.npy")
+    assert not kept.success and kept.message == f"ended by {type(error).__name__}"
 
 
 def test_input_errors_are_errors_of_input() -> None:

@@ -401,6 +401,30 @@ def test_the_verb_writes_a_file_that_four_pictures_draw(
     assert callable(linearize_verb)
 
 
+def test_bode_pictures_are_in_hertz_decibels_and_degrees_or_in_radians_by_second(tmp_path: Path) -> None:
+    """A lag of 1/2 s with gain 3/2 at rest: 3 dB less and 45 degrees late at 2 rad/s."""
+    m = ds.Model("lag")
+    x, f = m.variable("x", 0.0), m.parameter("f", 0.0)
+    m.equation(m.der(x) + 2.0 * x - 3.0 * f)
+    frequencies = np.geomspace(0.02, 200.0, 401)
+    ds.linearize(m, inputs=["f"], outputs=["x"], omega=frequencies, out=tmp_path / "lag.npy")
+    for angular, unit, corner in (
+        (False, "frequency [Hz]", 1.0 / np.pi),
+        (True, "angular frequency [rad/s]", 2.0),
+    ):
+        upper, lower = ds.plot("bode", tmp_path / "lag.npy", angular=angular).axes
+        assert (upper.get_ylabel(), lower.get_ylabel()) == ("magnitude [dB]", "phase [degrees]")
+        assert lower.get_xlabel() == unit
+        gain, phase = (
+            np.interp(
+                np.log(corner), np.log(np.asarray(axes.lines[0].get_xdata())), axes.lines[0].get_ydata()
+            )
+            for axes in (upper, lower)
+        )
+        assert gain == pytest.approx(20.0 * np.log10(1.5 / np.sqrt(2.0)), abs=0.01)
+        assert phase == pytest.approx(-45.0, abs=0.1)
+
+
 def test_bode_pictures_draw_no_rounding(tmp_path: Path) -> None:
     m = ds.Model("two equal masses, pushed apart")
     x, y, middle = m.variables("x y middle", 0.0)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import dae_sdc as ds
 from dae_sdc import cli
@@ -75,6 +76,78 @@ def test_an_input_may_act_on_several_equations_by_their_names() -> None:
     factors = {"f": {"force x": 1.0, "force y": 1.0}}
     by_factors = ds.linearize("pendulum", at=at, inputs=factors, outputs=["x"])
     assert (by_names.B != by_factors.B).nnz == 0
+
+
+@pytest.mark.parametrize("several", ["x, der(x,2)", np.array(["x", "der(x,2)"]), ("x", "der(x,2)")])
+def test_names_come_as_a_text_as_an_array_and_in_a_row(several: Any) -> None:
+    at = {"x": 0.0, "y": -1.0}
+    system = ds.linearize("pendulum", at=at, inputs="force x", outputs=several)
+    assert system.outputs == ("x", "der(x, 2)") and system.inputs == ("force x",)
+    with pytest.raises(ds.InputError, match=r"unknown output 'z'; available: .*x, y"):
+        ds.linearize("pendulum", at=at, outputs="x, z")
+    with pytest.raises(ds.InputError, match=r"unknown name in pendulum 'z'; available: .*x, y"):
+        ds.steady_state("pendulum", turning="z")
+    watched = ds.solve("pendulum", t_end=0.01, rtol=1e-3, watch="x, y", progress=False)
+    assert watched.success
+
+
+def decay_of_two(t: float, u: Any, du: Any, k: float = 1.0) -> list[Any]:
+    x, y = u
+    return [du[0] + k * x, y - 2.0 * x]
+
+
+def by_index(t: float, u: Any, du: Any, k: float = 1.0) -> list[Any]:
+    return [du[0] + k * u[0], u[1] - 2.0 * u[0]]
+
+
+# Functions with a start of equations, by what it is called there
+STARTS: dict[str, Callable[[Any, Any], Any]] = {
+    "solve": lambda f, start: ds.solve(f, u0=start, t_end=0.1),
+    "solve with IDA": lambda f, start: ds.solve(f, u0=start, t_end=0.1, rtol=1e-4, sweeper="ida"),
+    "sundials": lambda f, start: ds.sundials(f, u0=start, t_end=0.1, rtol=1e-4),
+    "sweep": lambda f, start: ds.sweep(f, {"k": [1.0, 2.0]}, u0=start, t_end=0.1),
+    "initial": lambda f, start: ds.initial(f, u0=start),
+    "steady_state": lambda f, start: ds.steady_state(f, guess=start),
+    "steady_branch": lambda f, start: ds.steady_branch(f, vary={"k": (1.0, 2.0)}, guess=start),
+    "linearize": lambda f, start: ds.linearize(f, at=start),
+}
+
+
+@pytest.mark.parametrize("function", [decay_of_two, by_index])
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_of_another_length_is_told_with_the_number_of_unknowns(name: str, function: Any) -> None:
+    for start in ([1.0], np.ones(1), (1.0, 1.0, 1.0)):
+        with pytest.raises(ds.InputError) as told:
+            STARTS[name](function, start)
+        counts = f"has 2 unknowns, and {len(start)} values of them are given; give one for each"
+        returned = f"must return {len(start)} values, one an equation; got shape (2,)"
+        says = returned if function is by_index and len(start) > 2 else counts
+        assert str(told.value) == f"{function.__name__} {says}"
+    for strange in (1.0, [], {}, np.ones((2, 2)), [[1.0], [1.0, 2.0]], object()):
+        with pytest.raises(ds.InputError, match=r"at least one unknown|has shape|real numbers") as told:
+            STARTS[name](function, strange)
+        assert "\n" not in str(told.value)
+
+
+NAMED = ds.FunctionProblem(by_index, 2, names="x, y")
+
+
+@pytest.mark.parametrize("name", set(STARTS) - {"sweep", "steady_branch"})
+@pytest.mark.parametrize("problem", [NAMED, "simple"])
+def test_a_start_of_another_length_is_told_with_the_names_of_unknowns(name: str, problem: Any) -> None:
+    names = "u1, u2, z" if problem == "simple" else "x, y"
+    with pytest.raises(ds.InputError) as told:
+        STARTS[name](problem, [1.0])
+    assert str(told.value).endswith(f"got shape (1,) for {names}")
+
+
+def test_homotopy_takes_expressions_and_numbers_alone() -> None:
+    x = sp.Symbol("x")
+    assert ds.homotopy(x**2, 1.0) is not None
+    for strange in (1j, "x", None, object(), b"x", [1.0]):
+        with pytest.raises(ds.InputError, match="homotopy takes two expressions or real numbers") as told:
+            ds.homotopy(x, strange)
+        assert "\n" not in str(told.value)
 
 
 # --- options without an effect ------------------------------------------------------------------------------
@@ -254,6 +327,9 @@ MISTAKES: dict[str, Callable[[], Any]] = {
     "truth": lambda: True,
     "set": lambda: {"x"},
     "nested": lambda: {"x": {"y": 1}},
+    "one number": lambda: 1.0,
+    "a row of one": lambda: [1.0],
+    "text of several": lambda: "x, nonsense",
 }
 # Arguments with which functions are quick; others get a mistake in place of each that they need.
 QUICK: dict[str, dict[str, Any]] = {
@@ -368,7 +444,12 @@ def test_every_mistake_in_an_option_of_a_verb_is_carried_out_or_told_in_one_line
 
 @pytest.mark.parametrize(
     ("other", "own"),
-    [(word, own) for own, words in OTHERS.items() for word in words.split()[:2] if own != "at"],
+    [
+        (word, own)
+        for own, words in OTHERS.items()
+        for word in words.split()[:2]
+        if own not in ("at", "guesses")
+    ],
 )
 def test_words_of_other_libraries_are_answered_with_ours_in_a_shell(
     other: str, own: str, capsys: pytest.CaptureFixture[str]
@@ -390,3 +471,51 @@ def test_a_warning_shows_the_line_of_the_user(name: str) -> None:
     with pytest.warns(ds.DAEWarning) as told:
         WARNED[name]()
     assert {warning.filename for warning in told} == {__file__}
+
+
+REACTOR = """
+import numpy as np
+
+def reactor(t, u, du, setpoint=350.0, gain=4.0):
+    c, T, cooling = u
+    rate = 7.2e10 * np.exp(-8750.0 / T) * c
+    return [
+        du[0] - (1.0 - c) + rate,
+        du[1] - (350.0 - T) - 209.0 * rate - 2.09 * (cooling - T),
+        cooling - np.clip(300.0 + gain * (setpoint - T), 280.0, 320.0),
+    ]
+"""
+
+
+def test_values_by_name_stand_behind_one_another_or_behind_commas_in_every_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reactor.py").write_text(REACTOR, encoding="utf-8")
+    said = []
+    for joined in (True, False):
+        values = [f"{name}={value}" for name, value in {"c": 0.5, "T": 350, "cooling": 300}.items()]
+        for verb, flag, *more in (
+            ("steady", "--guess"),
+            ("linearize", "--at", "--inputs", "setpoint", "--outputs", "T"),
+            ("initial", "--guesses", "--fixed", "c=0.5", "--fixed", "T=350"),
+            ("sweep", "--u0", "--param", "gain=1,4", "--t-end", "0.1"),
+        ):
+            parts = [",".join(values)] if joined or flag == "--u0" else values
+            words = [word for part in parts for word in (flag, part)]
+            assert cli.main([verb, "reactor.py", *words, *more]) == 0, capsys.readouterr()
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert cli.main(["info", "reactor.py"]) == 0
+    assert "a function of 3 unknowns, t_end is yours to give" in capsys.readouterr().out
+
+
+def test_a_kind_of_result_draws_the_picture_of_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ds.solve("simple", t_end=0.1, rtol=1e-3, out="run.npy")
+    by_kind, by_file = (ds.plot(*what, "run.npy") for what in (("solution",), ()))
+    assert [axes.get_ylabel() for axes in by_kind.axes] == [axes.get_ylabel() for axes in by_file.axes]
+    with pytest.raises(ds.InputError, match="unknown kind of plot 'solutoin'"):
+        ds.plot("solutoin", "run.npy")

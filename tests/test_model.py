@@ -346,7 +346,7 @@ MISTAKES: list[tuple[Callable[[Model, Any, Any], Any], str]] = [
     ),
     (
         lambda m, x, y: (m.equations(x, y), m.problem(kk=1.0)),
-        "model m has no parameter kk; it has newton_tol",
+        "unknown parameter of model m 'kk'; available: .*newton_tol",
     ),
     (lambda m, x, y: (m.equations(x, y), m.problem().eval_f([1.0], [1.0], 0.0)), "a state of 2 unknowns"),
     (

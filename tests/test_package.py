@@ -183,6 +183,13 @@ INDEX_OPTIONS = [
 MACHINE_PATH = re.compile(r"(?<![\w.~$}/:*-])/(?!home/(?:me|user)/)(?:home|root|Users|tmp|work|opt|mnt)/\w")
 
 
+def test_no_result_of_a_run_is_tracked(checkout: Path) -> None:
+    data = {checkout / "dae_sdc" / "problems" / "data", checkout / "docs" / "images"}
+    forms = {".npy", ".npz", ".csv", ".png", ".gif", ".mp4", ".svg", ".pdf", ".tmp"}
+    results = [path for path in project_files(checkout) if path.suffix in forms]
+    assert [path for path in results if path.parent not in data] == []
+
+
 def test_no_file_names_a_package_registry_or_a_path_of_one_machine(checkout: Path) -> None:
     found = []
     for path in project_files(checkout):

@@ -141,6 +141,8 @@ def test_paths_of_a_decomposition_stay_on_the_polynomials_before() -> None:
 def test_what_follows_no_paths_is_refused() -> None:
     with pytest.raises(InputError, match="no paths were followed"):
         ds.record_paths(lambda: 3)
+    with pytest.raises(InputError, match="call is called without arguments; it needs t, u"):
+        ds.record_paths(lambda t, u: None)
     with pytest.raises(InputError, match="predictor_steps"):
         ds.record_paths(lambda: 3, predictor_steps=0)
     with pytest.raises(InputError, match="predictor_steps has no effect without paths"):

@@ -192,6 +192,29 @@ def test_axes_count_in_milli_or_kilo_of_a_unit(size: float, unit: str, label: st
     assert logarithmic.axes[0].get_ylabel() == "y [A]"
 
 
+def test_arcs_between_impacts_are_one_curve_whose_jumps_are_steep() -> None:
+    m = ds.Model("ball", interval=(0.0, 1.5))
+    h, v = m.variables("h v", start=[1.0, 0.0])
+    m.equations(m.der(h) - v, m.der(v) + 9.81)
+    m.when(h, {v: -0.8 * v}, direction=-1)
+    solution = ds.solve(m, rtol=1e-6)
+    assert len(solution.events[0].t) == 2
+    drawn = [line for axes in ds.plot(solution).axes for line in curves(axes).items()]
+    assert sorted(name for name, _ in drawn) == ["h", "v"]
+    assert all(np.isfinite(np.asarray(line.get_ydata())).all() for _, line in drawn)
+    phase = ds.plot(solution, x="h", y="v").axes[0]
+    assert len({line.get_color() for line in phase.lines if np.size(line.get_xdata()) > 2}) == 1
+
+
+def test_a_curve_in_the_plane_is_as_smooth_as_the_solution() -> None:
+    """A circle of radius 1 in few steps: no chord of what is drawn is seen beside it."""
+    run = ds.solve(lambda t, u, du: [du[0] - u[1], du[1] + u[0]], u0=[0.0, 1.0], t_end=6.0, rtol=1e-6)
+    line = max(ds.plot(run, x="u[0]", y="u[1]").axes[0].lines, key=lambda one: np.size(one.get_xdata()))
+    x, y = (np.asarray(data) for data in (line.get_xdata(), line.get_ydata()))
+    middles = np.hypot(x[1:] + x[:-1], y[1:] + y[:-1]) / 2.0
+    assert len(run.t) < 40 and abs(1.0 - middles).max() < 1e-3
+
+
 def test_phase_plots_show_unknowns_of_very_different_sizes() -> None:
     t = np.linspace(0.0, 1.0, 50)
     sizes = table({"t1": t, "large": np.sin(t), "small": 1e-9 * np.cos(t), "near": 0.5 * t})

@@ -454,7 +454,7 @@ def test_a_state_of_another_shape_is_refused_with_both_shapes() -> None:
     for wrong in ([1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0):
         text = message(lambda wrong=wrong: Decay().state(wrong))
         assert "a state of Decay has shape (2,), differential unknowns first" in text
-        assert text.endswith(f"got shape {np.shape(wrong)}")
+        assert text.endswith(f"got shape {np.shape(wrong)} for u[0], u[1]")
 
 
 def test_a_state_is_a_copy_of_what_was_given() -> None:

@@ -428,6 +428,28 @@ def test_a_signal_ends_a_run_with_its_code_and_keeps_what_there_is(
     assert not any(name.startswith(".") for name in names(tmp_path))
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_within_an_archive_ends_the_run_without_another_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, dropped = zipfile.ZipFile.open, list[Any]()
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:
+        member = original(*args, **kwargs)
+        signal.raise_signal(signal.SIGINT)
+        return member
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", interrupted)
+    monkeypatch.setattr(sys, "unraisablehook", dropped.append)
+    settings: dict[str, Any] = {"sweeper": "semi-implicit", "nodes": 2, "dt": 0.01, "every": 40}
+    with pytest.raises(KeyboardInterrupt):
+        ds.solve("simple", checkpoint=tmp_path / "state.npz", **settings)
+    gc.collect()
+    assert not dropped
+    monkeypatch.undo()
+    assert ds.solve("simple", checkpoint=tmp_path / "state.npz", resume=True, **settings).success
+
+
 # --- memory -------------------------------------------------------------------------------------------------
 
 

@@ -136,7 +136,7 @@ def test_playgrounds_run_and_are_right(name):
         (["solve", "hessenberg-1", "--dt", "0.5"], 0, "t = 1 after 2 steps"),
         (["solve", "hessenberg-1", "--sweeper", "radau-iia-5", "--nodes", "3"], 2, "no effect"),
         (["solve", "simple", "--params", "alpha"], 2, "NAME=VALUE"),
-        (["solve", "simple", "--params", "beta=1"], 2, "has no parameter beta"),
+        (["solve", "simple", "--params", "beta=1"], 2, "unknown parameter of SimpleDAE 'beta'"),
         (["solve", "simple", "--dt", "0.3"], 2, "dt=0.25 (4 steps)"),
         (["solve", "hessenberg-1", "--qdelta", "IE", "--maxiter", "1"], 1, "above restol"),
         (["convergence", "hessenberg-1", "--dt", "0.5,0.25", "--nodes", "2"], 0, "differential"),

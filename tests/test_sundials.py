@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import math
 from pathlib import Path
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from dae_sdc.cli import main
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.errors import InconsistentStateError, InputError
+from dae_sdc.errors import DAEError, InconsistentStateError, InputError
 from dae_sdc.run import sundials as entry
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
@@ -337,6 +338,39 @@ def test_solve_hands_over() -> None:
 def test_what_cannot_be_used_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         solve(Oscillator, sweeper="ida", **options)
+
+
+class Counted:
+    """Equations as an object, which raises or returns what is none after so many calls."""
+
+    def __init__(self, fault: Any = None, after: int = 10**9) -> None:
+        self.fault, self.left = fault, after
+
+    def __call__(self, t: float, u: Any, du: Any) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            if isinstance(self.fault, BaseException):
+                raise self.fault
+            return self.fault
+        return [du[0] + u[0], u[1] - 2.0 * u[0]]
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_functions_of_any_kind_are_run_and_their_faults_come_through(direct: bool) -> None:
+    def run(function: Any) -> Any:
+        if direct:
+            return sundials(function, "ida", u0=[1.0, 2.0], rtol=1e-8, t_end=1.0)
+        return solve(function, sweeper="ida", u0=[1.0, 2.0], rtol=1e-8, t_end=1.0, trace=False)
+
+    for whole in (Counted(), functools.partial(Counted()), Counted().__call__):
+        assert abs(run(whole).u[-1, 0] - np.exp(-1.0)) < 1e-6
+    for error in (RuntimeError("mine"), KeyboardInterrupt()):
+        with pytest.raises(type(error)):
+            run(Counted(error, 60))
+    for strange in ([1.0], [1.0, "x"], None, [[1.0, 2.0]]):
+        with pytest.raises(DAEError) as told:
+            run(Counted(strange, 60))
+        assert "\n" not in str(told.value)
 
 
 def test_names_and_starts_that_are_wrong_are_refused() -> None:

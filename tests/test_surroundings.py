@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import inspect
 import os
 import re
 import subprocess
@@ -24,6 +25,7 @@ from numba import types
 import dae_sdc as ds
 from dae_sdc import llvm
 from dae_sdc.dae import compiling
+from dae_sdc.model import retargeting
 from dae_sdc.registry import Registry
 from dae_sdc.sharing import cache_directory, filtering, once
 
@@ -506,6 +508,24 @@ def test_variables_of_numba_do_not_matter_to_a_first_run(
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_functions_are_read_where_python_leaves_out_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:
+    signature = inspect.signature
+
+    def without_docstrings(function: Any, **how: Any) -> inspect.Signature:
+        if inspect.isbuiltin(function):  # their signatures stand in their docstrings
+            raise ValueError(f"no signature found for builtin {function}")
+        return signature(function, **how)
+
+    def decay(t: float, u: Any, du: Any) -> Any:
+        residual = np.zeros(2)
+        residual[0], residual[1] = du[0] + u[0], u[1] - 2.0 * u[0]
+        return residual
+
+    monkeypatch.setattr(inspect, "signature", without_docstrings)
+    retargeting._substitutes.cache_clear()
+    assert "0 = der(u[0]) + u[0]" in str(ds.trace(ds.FunctionProblem(decay, 2)))
+
+
 @pytest.mark.parametrize("count", ["0", "-3"])
 def test_a_number_of_threads_without_which_numba_is_not_imported_is_told(
     count: str, monkeypatch: pytest.MonkeyPatch
@@ -595,6 +615,41 @@ except KeyboardInterrupt:
 def test_an_interrupt_while_an_object_is_deleted_ends_the_run() -> None:
     done = run("-c", DROPPED)
     assert (done.stdout.strip(), done.stderr) == ("ended", "")
+
+
+IMPORTS = """
+import signal, sys
+import dae_sdc as ds
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job ignores
+inner = {"numpy._core.multiarray", "scipy.sparse._csr", "numba.core.typing", "matplotlib.axes"}
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name in inner:
+            inner.remove(name)
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+interrupts = 0
+while True:
+    try:
+        import dae_sdc.dae.compiling  # which is needed where no machine code is kept
+        solution = ds.solve("simple", t_end=0.1, rtol=1e-6)
+        solution.plot(out="a.png")
+        break
+    except KeyboardInterrupt:
+        interrupts += 1
+print(len(inner), 1 <= interrupts <= 4, solution.success)
+"""
+
+
+def test_an_interrupt_while_a_library_is_imported_ends_the_call_and_not_the_process(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run("-c", IMPORTS)
+    assert (done.stdout.strip(), done.stderr) == ("0 True True", "")
 
 
 def test_an_interrupt_while_code_is_compiled_ends_the_run() -> None:

@@ -182,7 +182,7 @@ def test_values_are_lists_ranges_and_pairs() -> None:
         ({"r": [1, 2]}, {"combine": "sum"}, "unknown combination .sum.; available: grid, zip"),
         ({"r": [1, 2, 1]}, {}, "given twice"),
         ({"r": "1:2:1000", "steps": "1:2:1000"}, {}, "at most 100000 runs"),
-        ({"q": [1, 2]}, {}, "has no parameter q"),
+        ({"q": [1, 2]}, {}, "unknown parameter of .*'q'"),
         ({"r": [1, 2]}, {"sweeper": "radau-iia-4", "u0": [1.0, 1.0]}, "unknown sweeper"),
         ({"r": [1, 2]}, {"resume": True}, "name it"),
         ({"u0:y": [1, 2]}, {"u0": [1.0, 1.0]}, "u0 is given by names"),

@@ -124,10 +124,10 @@ MISTAKES: dict[str, Mistake] = {
     "unknown parameter": Mistake(
         SIMPLE,
         {"params": {"alfa": 1.0}},
-        ("SimpleDAE has no parameter alfa", "alpha", "newton_tol", "newton_maxiter"),
+        ("unknown parameter of SimpleDAE 'alfa'", "did you mean 'alpha'?", "newton_tol", "newton_maxiter"),
     ),
     "parameter that the problem sets itself": Mistake(
-        SIMPLE, {"params": {"n_diff": 5}}, ("SimpleDAE has no parameter n_diff", "alpha")
+        SIMPLE, {"params": {"n_diff": 5}}, ("unknown parameter of SimpleDAE 'n_diff'", "alpha")
     ),
     "parameter that is not a number": Mistake(
         SIMPLE, {"params": {"alpha": "ten"}}, ("alpha", "SimpleDAE", "ten")

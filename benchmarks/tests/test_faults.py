@@ -86,11 +86,13 @@ def test_a_command_that_says_several_lines_is_seen(monkeypatch: pytest.MonkeyPat
     assert commands.in_this_process(["solve", "simpel"]).outcome == LINES
 
 
-def test_a_hang_is_seen_in_this_process_and_in_one_that_a_case_starts() -> None:
+def test_a_hang_is_seen_in_this_process_and_in_others(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = dict(carry_out(obey, ["a:0:work", "a:0:die"], 1, 1.0))
     assert study.named("function:0", ended["a:0:work"]).outcome == HANG
     assert study.named("function:0", ended["a:0:die"]).outcome == RAW
-    assert cases.process([sys.executable, "-c", "import time; time.sleep(60)"], limit=0.3) is None
+    monkeypatch.setattr(cases, "PROCESS_LIMIT", 1)
+    for does in ("while 1: 0", "time.sleep(60)"):
+        assert cases.process([sys.executable, "-c", f"import time\n{does}"]) is None
 
 
 def test_results_that_are_torn_lost_or_left_over_are_seen(

@@ -337,7 +337,11 @@ def _difference(
             else:
                 changes[k] += weight * value(group, distance)
         if across.any():
-            changes[k, across] = _beside_jumps(change, group, reach, changes[k])[across]
+            nearer, farther = _secants(change, group)
+            secants = 2.0 / reach * np.concatenate([nearer, farther])
+            smallest = np.take_along_axis(secants, np.abs(secants).argmin(axis=0)[None], axis=0)[0]
+            jumps = across & _jumps(nearer, farther, CERTAIN_JUMP)
+            changes[k, jumps] = smallest[jumps]
     if problem.noise is not None:
         changes[np.abs(changes) <= NOISE_LIMIT * problem.noise.absolute] = 0.0
     if colouring is None:
@@ -359,14 +363,6 @@ def _secants(change: Callable[[Any, float], Vector], group: Any) -> tuple[Vector
 def _jumps(nearer: Vector, farther: Vector, least: float) -> npt.NDArray[np.bool_]:
     """Rows in which one half of the increment has more of the change than smooth functions allow."""
     return np.asarray((np.abs(nearer - farther) > least * np.abs(nearer + farther)).any(axis=0))
-
-
-def _beside_jumps(change: Callable[[Any, float], Vector], group: Any, reach: float, smooth: Vector) -> Vector:
-    """Changes of F with a group of unknowns, of shape (n,): by the smallest secant where there is a jump."""
-    nearer, farther = _secants(change, group)
-    secants = 2.0 / reach * np.concatenate([nearer, farther])
-    least = np.take_along_axis(secants, np.abs(secants).argmin(axis=0)[None], axis=0)[0]
-    return np.where(_jumps(nearer, farther, CERTAIN_JUMP), least, smooth)
 
 
 # Step of first differences of order 6 relative to the scale of the argument: round-off 3e-13.

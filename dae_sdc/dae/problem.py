@@ -36,6 +36,7 @@ from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.dae.values import guard_methods, is_sequence, real_numbers, undefined
 from dae_sdc.errors import DAEError, InputError, require_count, words_of
 from dae_sdc.registry import Registry
+from dae_sdc.text import brief
 
 
 def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -431,7 +432,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         if array.shape != (self.n,):
             raise InputError(
                 f"a state of {type(self).__name__} has shape ({self.n},), differential unknowns first; "
-                f"got shape {array.shape}"
+                f"got shape {array.shape} for {brief(self.names)}"
             )
         return attach(array.copy(), self.n_diff)
 

@@ -17,6 +17,7 @@ from dae_sdc.expressions.graph import Input
 from dae_sdc.model.model import Model
 from dae_sdc.reduction.factor import Row
 from dae_sdc.reduction.symbolic_factors import SymbolicFactors
+from dae_sdc.registry import require_name
 
 Vector = tuple[int, int, int]  # Components as nodes of a graph.
 
@@ -82,8 +83,7 @@ class ParameterFunction:
         """Values of all parameters in their order: those given, and those of the model for the others."""
         chosen = dict(zip(self.parameter_names, self._defaults, strict=True))
         for name in parameters:
-            if name not in chosen:
-                raise InputError(f"model {self._model.name} has no parameter {name}")
+            require_name(f"parameter of model {self._model.name}", name, chosen)
         chosen |= parameters
         for name, value in chosen.items():
             if value is None:
@@ -271,9 +271,8 @@ class FrameResponse:
         """
         model, nodes = self.model, []
         for name in parameters:
-            if name not in model.parameter_names:
-                raise InputError(f"model {model.name} has no parameter {name}")
-            leaf = model.graph.parameter(model.parameter_names.index(name))
+            place = require_name(f"parameter of model {model.name}", name, model.parameter_names)
+            leaf = model.graph.parameter(place)
             nodes += self._derivative(leaf)
         return ParameterFunction(model, nodes)
 

@@ -60,17 +60,11 @@ LEAST_SIZE: Final = 1e-3
 LARGEST_RATE_AT_REST: Final = 1e-9
 
 
-def inputs_of(inputs: Any) -> Inputs:
+def inputs_of(inputs: Sequence[str] | Mapping[str, Any]) -> Inputs:
     """Inputs in one form: names, or a mapping of names to the equations that they act on."""
-    if isinstance(inputs, str):
-        inputs = [inputs]
     if isinstance(inputs, Mapping):
         return {str(name): _factors(str(name), equations) for name, equations in inputs.items()}
-    if isinstance(inputs, bytes) or not isinstance(inputs, Sequence):
-        raise InputError(
-            f"inputs are names of parameters and equations, or a mapping to these; got {shown(inputs)}"
-        )
-    return {str(name): {} for name in inputs}
+    return {name: {} for name in inputs}
 
 
 def _factors(name: str, equations: Any) -> dict[str, float]:

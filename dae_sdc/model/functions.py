@@ -25,13 +25,15 @@ def problem_of_function(
     function: Callable[..., Any], start: Any = None, mass: Any = None
 ) -> FunctionProblem | MassMatrixProblem:
     """The problem of a function F(t, u, du), or of f(t, u), which is u' or M u' with the ``mass`` M."""
-    names = tuple(start) if start is not None and all(isinstance(one, str) for one in start) else None
     count = 2 if mass is not None or len(needed_arguments(function) or ()) == 2 else 3
-    n = _number_of_unknowns(function, count) if start is None else np.size(start if names is None else names)
+    entries = None if start is None else list(start) if np.iterable(start) else [start]
+    names = tuple(entries) if entries is not None and all(isinstance(one, str) for one in entries) else None
+    n = number_of_unknowns(function, count) if entries is None else len(entries)
     return FunctionProblem(function, n, names) if count == 3 else MassMatrixProblem(function, mass, n, names)
 
 
-def _number_of_unknowns(function: Callable[..., Any], count: int) -> int:
+def number_of_unknowns(function: Callable[..., Any], count: int) -> int:
+    """The one number of unknowns for which a function returns as many values."""
     function = uncached(function)
     _check_function(function, FORMS[count], count)
     fitting: list[int] = []
@@ -59,7 +61,7 @@ class _WithKeywords(ProblemDAE):
     def _take_keywords(self, names: Sequence[str] | None, *functions: Any) -> None:
         """Take names of unknowns, and keyword arguments, but those named as what every problem has."""
         if names is not None:
-            self.names = tuple(names)
+            self.names = tuple(names.replace(",", " ").split() if isinstance(names, str) else names)
         self._keywords: list[tuple[str, ...]] = []
         for function in functions:
             keywords: dict[str, Any] = {}
@@ -113,7 +115,7 @@ class FunctionProblem(_WithKeywords):
         F(t, u, du) of a time and two arrays of n numbers; returns n numbers, one for each equation.
     n : int
         Number of unknowns.
-    names : sequence of str, optional
+    names : str or sequence of str, optional
         Names of the unknowns.
     **settings
         ``newton_tol``, ``newton_maxiter`` and ``linear_solver`` of :class:`ProblemDAE`.
@@ -129,7 +131,7 @@ class FunctionProblem(_WithKeywords):
     """
 
     def __init__(
-        self, function: Callable[..., Any], n: int, names: Sequence[str] | None = None, **settings: Any
+        self, function: Callable[..., Any], n: int, names: str | Sequence[str] | None = None, **settings: Any
     ) -> None:
         function = uncached(function)
         _check_function(function, FORMS[3], 3)

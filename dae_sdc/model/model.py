@@ -21,7 +21,7 @@ from dae_sdc.imports import LaterModule
 from dae_sdc.model.problem import Form, ModelProblem, first_order
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
-from dae_sdc.text import aligned, html_table, html_view
+from dae_sdc.text import aligned, brief, html_table, html_view
 
 # Importing SymPy takes longer than to solve equations that are given as a function, which have no symbols.
 sympy: Any = LaterModule("sympy")
@@ -212,7 +212,7 @@ class Equations:
 
     def _similar(self, name: str) -> str:
         close = difflib.get_close_matches(name, [*self._index, "t"], n=1)
-        return f"; did you mean {close[0]}?" if close else ""
+        return f"; did you mean {close[0]}?" if close else f"; it has {brief([*self._index])}"
 
     def _resolve(self, item: Any) -> int | None:
         """The node of a symbol; functions of time and their derivatives stand for unknowns of their name."""
@@ -591,11 +591,7 @@ class Model(Equations):
                 f"{where} is {expression}: '==' compares at once; write left - right or sympy.Eq"
             )
         try:
-            vanishes = given = symbolic.sympified(expression)
-            if isinstance(given, sympy.Equality):
-                vanishes = sympy.Add(given.lhs, -given.rhs, evaluate=False)
-            if not isinstance(vanishes, sympy.Expr):
-                raise InputError(f"no equation but a {type(given).__name__}, {given}")
+            vanishes = symbolic.vanishing(expression)
             root = symbolic.from_sympy(self.graph, vanishes, self._resolve)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None

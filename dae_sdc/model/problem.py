@@ -32,6 +32,7 @@ from dae_sdc.model.jumps import (
     with_choices,
     with_held_jumps,
 )
+from dae_sdc.registry import require_name
 
 DENSE: Final = 30  # Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix.
 ROUNDING: Final = 1e-13  # Bound on rounding errors of an equation, relative to its terms.
@@ -625,10 +626,8 @@ _SETTINGS: Final = ("newton_tol", "newton_maxiter", "linear_solver")
 def _values(model: Any, given: Mapping[str, Any]) -> dict[str, float]:
     """Values of all parameters of a model."""
     known = model.parameters_by_name
-    strange = [name for name in given if name not in known]
-    if strange:
-        names = ", ".join([*known, *_SETTINGS, "index", "dense"])
-        raise InputError(f"model {model.name} has no parameter {', '.join(strange)}; it has {names}")
+    for name in given:
+        require_name(f"parameter of model {model.name}", name, [*known, *_SETTINGS, "index", "dense"])
     values = {
         name: require_number(name, given[name]) if name in given else parameter.required(model.name)
         for name, parameter in known.items()

@@ -671,7 +671,8 @@ class _Float(float, metaclass=_FloatType):
 
 
 def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
-    signature = inspect.signature(function)
+    # Python without docstrings knows no signature of those two, which take what np.ones takes.
+    signature = inspect.signature(np.ones if function in (np.zeros, np.empty) else function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

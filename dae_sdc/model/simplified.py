@@ -25,7 +25,7 @@ from dae_sdc.model.elimination import (
 )
 from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import Unknown, derivative
-from dae_sdc.registry import unknown as unknown_name
+from dae_sdc.registry import require_name, unknown as unknown_name
 from dae_sdc.text import aligned, brief
 
 # Kinds of expressions of removed unknowns, see :attr:`Removed.kind`.
@@ -138,8 +138,7 @@ class Simplified:
         known = self.original.parameters_by_name
         numbers = {name: parameter.value for name, parameter in known.items()}
         for name, value in (given or {}).items():
-            if name not in numbers:
-                raise InputError(f"model {self.model.name} has no parameter {name}")
+            require_name(f"parameter of model {self.model.name}", name, numbers)
             if self.folded and value != numbers[name]:
                 raise InputError(
                     f"{name}={value:g} comes too late: the parameters of model {self.model.name} are in its "

@@ -151,6 +151,16 @@ def sympified(given: Any) -> Any:
         ) from None
 
 
+def vanishing(given: Any) -> sympy.Expr:
+    """The expression of SymPy that an equation lets vanish."""
+    expression = sympified(given)
+    if isinstance(expression, sympy.Equality):
+        expression = sympy.Add(expression.lhs, -expression.rhs, evaluate=False)
+    if not isinstance(expression, sympy.Expr):
+        raise InputError(f"no equation but a {type(expression).__name__}, {expression}")
+    return expression
+
+
 def from_sympy(graph: Graph, expression: Any, resolve: Resolve) -> int:
     """The node of a SymPy expression."""
     nodes: dict[int, int] = {}

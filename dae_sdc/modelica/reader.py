@@ -141,14 +141,14 @@ def _read(source: Source, given: Reading) -> Model:
         builder = _Builder(source, parse(source), numbers)
         return builder.model(builder.chosen(given.name))
     except InputError as error:
-        if reader or not (len(given.libraries) or _MORE.search(str(error))):
+        if reader or not (given.libraries or _MORE.search(str(error))):
             raise  # What is wrong in a text is so for every reader.
         if find_spec("rumoca") is None:
             raise InputError(f"{error}{_HINT}") from None
         try:
             return _by_rumoca(source, numbers, given)
         except InputError as other:
-            if len(given.libraries):
+            if given.libraries:
                 raise
             raise InputError(f"{error}; {other}") from None
     except RecursionError:
@@ -159,7 +159,7 @@ def _read(source: Source, given: Reading) -> Model:
 
 def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> Model:
     name = given.name
-    if name is None or not len(given.libraries):
+    if name is None or not given.libraries:
         name = _fitting(source, Outline(source).models, name)
     definition = flattened(source, name, given.libraries)
     assert definition.parent is not None

@@ -23,7 +23,6 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError, ResultFileError
-from dae_sdc.options import names_in
 from dae_sdc.plotting import style
 from dae_sdc.plotting.solution import (
     STEP,
@@ -41,6 +40,7 @@ from dae_sdc.plotting.solution import (
 )
 from dae_sdc.run.results import Result
 from dae_sdc.run.unknowns import compiled_expression, evaluated
+from dae_sdc.text import names_in
 
 START: dict[str, Any] = {"marker": "o", "color": "0.2", "markerfacecolor": "white", "markersize": 5.0}
 END: dict[str, Any] = {"marker": "s", "color": "0.2", "markersize": 4.5}

@@ -215,6 +215,8 @@ def _named(what: Sequence[Any]) -> tuple[str | None, list[Any]]:
         return first, given[1:]
     if isinstance(first, str) and len(given) > 1 and not Path(first).suffix:
         if not any(os.path.isfile(name) for name in (first, f"{first}.npy")):
+            if first in {picture.draws for _, picture in PICTURES.items()}:
+                return None, given[1:]  # a kind of result, of which a picture is taken that draws it
             PICTURES[first]  # raises an error that lists the kinds
     return None, given
 

@@ -63,7 +63,13 @@ def sweep(result: Result, show: str | Sequence[str] | None = None) -> Figure:
     runs = Sweep.of(result)
     if runs.is_reduced:
         return bands(result, show)
-    labels, colours, scale = _colours(runs)
+    # Few runs have a label and a colour each, many a scale of colours.
+    few = len(runs) <= DISTINCT
+    labels = [style.text(runs.label(run)) for run in range(len(runs))] if few else []
+    colours: Sequence[Any] = style.COLOURS[: len(runs)]
+    scale: ScalarMappable | None = None
+    if not few:
+        colours, scale = _scale(next(iter(runs.parameters.values())))
     lines = [] if labels else _lines(runs)
     failed = runs.data["done"] & ~runs.success
     look: dict[str, Any] = {"linewidth": 1.2} if len(runs) <= CROWD else {"linewidth": 0.6, "alpha": 0.6}
@@ -250,15 +256,6 @@ def _quantities(runs: Sweep, show: str | Sequence[str]) -> list[str]:
     for name in quantities:
         runs.quantity(name)
     return list(quantities)
-
-
-def _colours(runs: Sweep) -> tuple[list[str], Sequence[Any], ScalarMappable | None]:
-    """Labels of the runs where each has one, the colour of each run, and the scale of the colours."""
-    if len(runs) <= DISTINCT:
-        labels = [style.text(runs.label(run)) for run in range(len(runs))]
-        return labels, style.COLOURS[: len(runs)], None
-    colours, scale = _scale(next(iter(runs.parameters.values())))
-    return [], colours, scale
 
 
 def _lines(runs: Sweep) -> list[tuple[str, Any]]:

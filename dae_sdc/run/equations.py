@@ -183,7 +183,7 @@ def with_unknowns(
                 "mass belongs to a function f(t, u); leave it out, or give M u' - f(t, u) itself"
             )
         return target
-    if u0 is None and fixed:
+    if u0 is None and fixed and not set(fixed) <= set(guesses or ()):
         name = getattr(function, "__name__", "F")
         raise InputError(
             f"fixed values do not say where they stand in u; give all unknowns of {name} as guesses, or name "
@@ -283,7 +283,12 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     near = state_near(problem, request.u0, request.guesses)
     problem = problem if request.trace is False else square_function(problem, near)
     if takes_parameters:
-        _check_function(problem, request, near)
+        check_function(problem, request.t0, near)
+        if request.t_end is None and problem.interval is ProblemDAE.interval:
+            times = np.ravel([] if request.t_eval is None else request.t_eval)
+            if not times.size:
+                raise InputError(f"nothing tells where the run of {problem.model_name} ends; give t_end")
+            problem.interval = (min(0.0, request.t0 or 0.0), require_number("the last of t_eval", times[-1]))
     # What is found of the equations is that of this run, whatever its unit of time.
     problem.interval = interval_of(problem, request.t0, request.t_end)
     plain = copy.copy(problem)
@@ -300,10 +305,11 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
     return _reduced(equations, request, arguments)
 
 
-def _check_function(problem: Any, request: SolveOptions, near: Vector | None) -> None:
-    """Refuse a function whose run has no end, or that cannot be called at the start."""
-    name = getattr(problem.function, "__name__", "the function")
-    t0 = problem.interval[0] if request.t0 is None else request.t0
+def check_function(problem: Any, t0: float | None, near: Vector | None) -> None:
+    """Refuse a function that cannot be called at the start."""
+    from dae_sdc.model.functions import FunctionProblem, number_of_unknowns
+
+    t0 = problem.interval[0] if t0 is None else t0
     try:
         with np.errstate(all="ignore"), uncounted(problem):
             if near is not None:
@@ -311,16 +317,17 @@ def _check_function(problem: Any, request: SolveOptions, near: Vector | None) ->
     except DAEError:
         raise
     except Exception as error:
+        name, fits = problem.model_name, problem.n
+        with suppress(InputError):
+            fits = number_of_unknowns(problem.function, 3 if isinstance(problem, FunctionProblem) else 2)
+        if fits != problem.n:
+            counts = f"{fits} unknowns, and {problem.n} values of them are given"
+            raise InputError(f"{name} has {counts}; give one for each") from error
         kind, _, text = words_of(error).partition(": ")
         raise InputError(
-            f"{name} raised {kind} at the start, t={t0:.6g}, for {problem.n} values in u0: {text}; check both"
+            f"{name} raised {kind} at the start, t={t0:.6g}, for {fits} values in u0: {text}; check both"
             f" (None stands for a value that is not known)"
         ) from error
-    if request.t_end is None and problem.interval is ProblemDAE.interval:
-        times = np.ravel([] if request.t_eval is None else request.t_eval)
-        if not times.size:
-            raise InputError(f"nothing tells where the run of {name} ends; give t_end")
-        problem.interval = (min(0.0, request.t0 or 0.0), require_number("the last of t_eval", times[-1]))
 
 
 def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str, Any]) -> Equations:
@@ -586,13 +593,16 @@ def compiled(problem: ProblemDAE) -> ProblemDAE:
     return problem
 
 
-def equations_near(given: Any, params: Mapping[str, Any] | None, guess: Any) -> Equations:
+def equations_near(given: Any, params: Mapping[str, Any] | None, guess: Any, t0: float | None) -> Equations:
     """Equations in any form as they are given, for verbs that look at them without a run."""
     target = with_unknowns(resolve(given, as_model=True), guess)
     if target.simplified is not None:
         target = Target(target.simplified.model)
     if target.problem is not None:
-        return Equations(target.make_problem(params or {}))
+        problem = target.make_problem(params or {})
+        if target.is_new and guess is not None:
+            check_function(problem, t0, state_near(problem, guess))
+        return Equations(problem)
     model = target.make_model(params or {})
     return Equations(model.problem(), model, of_model=True)
 

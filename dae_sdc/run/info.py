@@ -132,10 +132,13 @@ def _problem(name: str, problem: ProblemDAE, of_function: str | None = None) -> 
     """What is known of a problem; of one made of a function with its docstring."""
     known = f"class {type(problem).__name__}, index {problem.index}, {problem.n_diff} differential and "
     known = f"{known}{problem.n_alg} algebraic" if of_function is None else f"a function of {problem.n}"
+    until = (
+        _interval(problem.interval, problem.time_unit) if of_function is None else "t_end is yours to give"
+    )
     names = zip(problem.names, problem.units, strict=True)
     lines = [
         f"{name}: {problem.title}".removesuffix(": "),
-        f"{known} unknowns, {_interval(problem.interval, problem.time_unit)}",
+        f"{known} unknowns, {until}",
         "unknowns: " + ", ".join(f"{name} [{unit}]" if unit else name for name, unit in names),
     ]
     if of_function is not None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.values import needed_arguments
 from dae_sdc.deadline import limited, limits_call, unchecked, within
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.initial.consistent import Initial
@@ -45,7 +46,7 @@ from dae_sdc.options import (
 from dae_sdc.polynomials.tracking import RECORD, PathRecord
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.equations import Equations, state_near, with_model, with_unknowns
+from dae_sdc.run.equations import Equations, check_function, state_near, with_model, with_unknowns
 from dae_sdc.run.results import Result, check_target, put_down, say_written, tabulated
 from dae_sdc.run.simplify import simplify
 from dae_sdc.run.start import consistent_values, guesses_of
@@ -197,7 +198,10 @@ def _consistent(options: InitialOptions) -> Initial:
     settings = {**options.of(Guesses), "t0": options.t0, "seed": options.seed, "restarts": options.restarts}
     if target.problem is not None and not options.all_solutions:
         made = target.make_problem(options.params or {})
-        written = Equations(square_function(made, state_near(made, options.u0)))
+        near = state_near(made, options.u0)
+        if target.is_new:
+            check_function(made, options.t0, near)
+        written = Equations(square_function(made, near))
         written = with_model(written) if written.problem.kernels is None else written
         settings["guesses"] = of_names(options.guesses, made.names, type(made).__name__)
         return consistent_values(written, u0=options.u0, **settings)
@@ -281,6 +285,8 @@ def record_paths(call: Callable[[], T], *, predictor_steps: int | None = None) -
     """
     if predictor_steps is not None:
         require_count("predictor_steps", predictor_steps)
+    if needed := needed_arguments(call):
+        raise InputError(f"call is called without arguments; it needs {', '.join(needed)}")
     record = PathRecord(predictor_steps or 0, [])
     with within(RECORD, record):
         result = call()

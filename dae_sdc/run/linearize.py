@@ -61,7 +61,7 @@ class LinearizeOptions(Where):
         metavar="NAME=VALUE",
     )
     t: float | None = option(None, "time (that of the state, or the start)")
-    inputs: Sequence[str] | Any = option(
+    inputs: Sequence[str] | Mapping[str, Any] = option(
         (),
         "names of parameters, and of equations to which a force is added",
         "What an equation is equal to, instead of 0, is then the input. A mapping gives names to inputs that "
@@ -152,7 +152,7 @@ def linearize(options: LinearizeOptions) -> LinearSystem:
         raise InputError("omega and t_step are of the responses in the file; give out, or leave them out")
     by_number = options.at if isinstance(options.at, list | tuple | np.ndarray) else None
     guess = options.at if isinstance(options.at, Mapping) else by_number
-    equations = with_model(equations_near(options.problem, options.params, guess))
+    equations = with_model(equations_near(options.problem, options.params, guess, options.t))
     linearizer = _linearizer(equations, options.inputs, options.coordinates)
     state = _state(equations, linearizer, options)
     system = linearizer.linearize(state, options.outputs, tuple(options.coordinates))
@@ -193,7 +193,7 @@ def eigenvalues(options: EigenvaluesOptions) -> Eigenvalues:
     solution = Solution.load(options.along) if isinstance(options.along, str | Path) else options.along
     if not isinstance(solution, Solution):
         raise InputError("along takes the result of ds.solve, or its file")
-    equations = with_model(equations_near(options.problem, options.params, solution.u[0]))
+    equations = with_model(equations_near(options.problem, options.params, solution.u[0], solution.t[0]))
     linearizer = _linearizer(equations, (), options.coordinates)
     times = np.linspace(solution.t[0], solution.t[-1], options.points)
     rows = solution.at(times) if solution.dense is not None else solution
@@ -251,11 +251,9 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
         rates = {str(name): value for name, value in at.items() if str(name) not in names}
         at = {name: value for name, value in at.items() if str(name) in names}
     u, du = guess_of(problem, at, time), np.full(len(names), np.nan)
-    place = {f"der({unknown})": j for j, unknown in enumerate(names)}
+    known = [*(f"der({unknown})" for unknown in names), *names]
     for name, value in rates.items():
-        if name not in place:
-            raise InputError(f"there is no unknown {name} at which to linearise; it has {', '.join(names)}")
-        du[place[name]] = require_number(name, value)
+        du[require_name("unknown", name, known)] = require_number(name, value)
     return linearizer.near(_by_names(linearizer, time, names, u, du))
 
 

@@ -186,7 +186,7 @@ def _with_steps(request: SolveOptions, setup: Setup, begin: Start, events: Event
         return setup, {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops}
     if request.steps not in (None, 1):
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
-    tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.chosen().get("leave_out", ()))
+    tolerance = Tolerance.checked(problem, request.rtol, request.atol, request.leave_out or ())
     read = unknowns_looked_at(problem, events, begin.u, start)
     output = request.t_eval is not None or request.points is not None
     between = VALUES if output or request.dense else FUNCTIONS if events or read.any() else 0
@@ -256,7 +256,7 @@ def _with_checkpoints(plan: Plan, events: Events, fixed: Fixed) -> Plan:
     size = setup.problem.dt if request.dt is None else float(request.dt)
     about = {
         **{"rtol": request.rtol, "atol": request.atol, "t0": plan.start.t0, "t_end": plan.t_end},
-        "leave_out": tuple(request.chosen().get("leave_out", ())),
+        "leave_out": tuple(request.leave_out or ()),
         **{"dt": request.dt if fixed is None else size, "dt_max": request.dt_max},
         "u0": np.array(plan.start.u),
         "dense output": plan.keeps or request.t_eval is not None or request.points is not None,

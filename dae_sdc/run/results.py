@@ -30,7 +30,7 @@ from dae_sdc.imports import function_at
 from dae_sdc.registry import require_name
 from dae_sdc.run.files import check_place, damaged, is_texts, opened, partial_name, read_array, replacing
 from dae_sdc.run.sweep_statistics import over_time
-from dae_sdc.sharing import tell
+from dae_sdc.sharing import signals_held, tell
 from dae_sdc.text import aligned, html_picture, html_table, html_view
 
 if TYPE_CHECKING:
@@ -417,7 +417,7 @@ class Result(Tabulated):
         # A sidecar without a checksum fits any table, so that the old one goes before it comes.
         places = (sidecar, target) if beside is None else (sidecar, target, more)
         gone = (more, target) if unfinished else (more,)
-        with replacing(*places, without=gone) as (json_file, array_file, *others):
+        with replacing(*places, without=gone) as (json_file, array_file, *others), signals_held():
             if beside is not None:
                 beside(others[0])
             # file names with bytes that are no text contain lone surrogates

@@ -22,7 +22,7 @@ from dae_sdc.run.description import Setup
 from dae_sdc.run.files import check_place, damaged, opened, read_archive, replacing
 from dae_sdc.run.processes import Ranks
 from dae_sdc.run.results import provenance
-from dae_sdc.sharing import tell
+from dae_sdc.sharing import signals_held, tell
 
 FORMAT = "dae_sdc checkpoint"
 VERSION = 4
@@ -88,7 +88,7 @@ class Saving:
         named = {f"array{number}": array for number, array in enumerate(arrays)}
         checksum = np.array(_checksum([header, *arrays]))
         try:
-            with replacing(self.path) as (file,):
+            with replacing(self.path) as (file,), signals_held():
                 np.savez(file, allow_pickle=False, header=header, checksum=checksum, **named)
         except InputError as error:  # the run is worth more than this checkpoint
             if not isinstance(error.__cause__, OSError):

@@ -273,8 +273,11 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
         form: Form | None = getattr(equations.problem, "form", None)
         programs = () if form is None else (form.residual.digest(), form.jumps and form.jumps.names)
         remarks, numbers = (equations.told, equations.remark, start.remark), start.u.tobytes()
-        with suppress(Exception), np.errstate(all="ignore"):  # of equations that slopes of one do not suit
-            numbers += _values_beside(equations.problem, start)
+        problem = equations.problem
+        # Other slopes, in which all that the equations read has its part, suit some of them not.
+        slopes = attach(np.linspace(1.0, 2.0, problem.n), problem.n_diff)
+        with suppress(Exception), np.errstate(all="ignore"), uncounted(problem):
+            numbers += problem.evaluate(start.u.copy(), slopes, start.t0).tobytes()
         digest = repr((remarks, equations.problem.index, programs, numbers))
     except (Exception, SystemExit) as error:  # sys.exit in a function of one rank must end the others too
         failure = error
@@ -292,13 +295,6 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
     if any(failed):
         raise_everywhere(comm, failed.index(True), failure)
     raise InputError("the ranks were given different equations or starts; give all of them the same")
-
-
-def _values_beside(problem: ProblemDAE, start: Start) -> bytes:
-    """Values of the equations at the start, with other slopes, in which all that they read has its part."""
-    slopes = attach(np.linspace(1.0, 2.0, problem.n), problem.n_diff)
-    with uncounted(problem):
-        return problem.evaluate(start.u.copy(), slopes, start.t0).tobytes()
 
 
 def _asked(request: SolveOptions) -> dict[str, str]:

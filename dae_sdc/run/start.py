@@ -31,7 +31,7 @@ from dae_sdc.errors import (
 from dae_sdc.expressions.dag import name_and_order
 from dae_sdc.initial.given import OfResult, bounds_of, bounds_of_model, expanded, of_names, require_within
 from dae_sdc.initial.redundant import left_out
-from dae_sdc.options import names_in, number, pairs
+from dae_sdc.options import number, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.equations import Equations, compiled, has_hidden_constraints, in_force, renamed
@@ -231,7 +231,7 @@ def with_given_start(request: SolveOptions) -> SolveOptions:
 def _start_in(text: str | Path) -> tuple[dict[str, float], float | None]:
     """The start that a text tells: its values by name, and its time where that is known."""
     if "=" in str(text) and not Path(text).exists():
-        return pairs("u0", names_in(str(text)), numbers=True), None
+        return pairs("u0", [str(text)], numbers=True), None
     result = load(text)
     names: Any = result.parameters.get("names")
     if result.kind == "start":

@@ -132,7 +132,7 @@ def steady_state(options: SteadyOptions) -> Steady:
     >>> round(rest["y"], 9), round(rest["lambda"], 9)
     (-1.0, 9.8)
     """
-    return rest_of(equations_near(options.problem, options.params, options.guess), options)
+    return rest_of(equations_near(options.problem, options.params, options.guess, options.t0), options)
 
 
 def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
@@ -149,7 +149,7 @@ def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
         if str(name) in problem.names or lower not in problem.names:
             j = _place(problem, str(name))
             u0[j], fixed[j] = require_number(str(name), value), True
-    for name in np.atleast_1d(() if options.turning is None else options.turning).tolist():
+    for name in options.turning or ():
         turning[_place(problem, name)] = True
     hidden = _hidden(with_model(equations), t) if turning.any() or du.any() else None
     problem.start_step(problem.state(u0), t)
@@ -170,7 +170,7 @@ def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
 
 def _place(problem: ProblemDAE, name: str) -> int:
     title = getattr(problem, "model_name", type(problem).__name__)
-    return require_name(f"unknown of {title}", name, problem.names)
+    return require_name(f"name in {title}", name, problem.names)
 
 
 def _hidden(equations: Equations, t: float) -> Hidden | None:
@@ -228,10 +228,9 @@ def steady_branch(options: BranchOptions) -> Branch:
     if options.out is not None:
         check_target(options.out)
     name, first, last = _range(options.vary)
-    turns = np.size(() if options.turning is None else options.turning)
-    if turns or any(str(key).startswith("der(") for key in options.fixed or ()):
+    if options.turning or any(str(key).startswith("der(") for key in options.fixed or ()):
         raise InputError("branches are of states at rest; leave turning and fixed derivatives out")
-    equations = equations_near(options.problem, options.params, options.guess)
+    equations = equations_near(options.problem, options.params, options.guess, options.t0)
     ParameterOfProblem(equations.problem, name).value = first
     with metering(lambda total, unit: bar_of(total, unit, options.progress)):
         declared = None if equations.model is None else equations.model.parameters_by_name.get(name)

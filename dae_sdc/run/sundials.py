@@ -41,7 +41,7 @@ from dae_sdc.run.callbacks import (
     with_algebraic_slopes,
 )
 from dae_sdc.run.description import EquationOptions, interval_of
-from dae_sdc.run.equations import with_unknowns
+from dae_sdc.run.equations import check_function, state_near, with_unknowns
 from dae_sdc.run.method import SOLVERS, first_step
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import (
@@ -144,6 +144,8 @@ def integrate(
     if own is None:
         target = with_unknowns(resolve(request.problem), request.u0, run=True)
         own, name = target.make_problem(request.params or {}), target.text
+        if target.is_new:
+            check_function(own, request.t0, state_near(own, request.u0))
     start, end = interval_of(own, request.t0, request.t_end)
     leave_out = request.leave_out
     if leave_out is None:

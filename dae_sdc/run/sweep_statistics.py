@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.options import names_in, patterns_of
+from dae_sdc.options import patterns_of
 from dae_sdc.registry import require_name
 from dae_sdc.run.files import damaged, opened, read_archive, replacing
+from dae_sdc.sharing import signals_held
+from dae_sdc.text import names_in
 
 OF_EACH_RUN: Final = ("end", "events")  # What may be kept of each run where others are reduced.
 # What is accumulated for each statistic over the runs; quantiles take the values of all runs.
@@ -122,7 +124,7 @@ class Statistics:
         if self.place is None or not self.whole:
             return
         arrays: dict[str, Any] = {"runs": np.array(self.runs), **self.arrays}
-        with replacing(files_beside(self.place)[0]) as (file,):
+        with replacing(files_beside(self.place)[0]) as (file,), signals_held():
             np.savez(file, **arrays)
 
     def finished(self) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar, cast
 
 from dae_sdc.arguments import checked, shown
@@ -245,7 +244,12 @@ def _read_from(text: str) -> Any:
     thing = getattr(module, name or "model", None)
     if thing is not None:
         return thing
-    known = _equations_in(module)
+    # Classes and models give equations, or functions without these.
+    own = {name: thing for name, thing in vars(module).items() if name[0] != "_"}
+    here = {name: thing for name, thing in own.items() if getattr(thing, "__module__", "") == module.__name__}
+    known = {name: thing for name, thing in here.items() if is_problem(thing)}
+    known |= {name: thing for name, thing in own.items() if not isinstance(thing, type) and is_model(thing)}
+    known = known or {name: thing for name, thing in here.items() if is_plain_function(thing)}
     if name and known:
         raise InputError(unknown(f"name in {path}", name, known))
     if name or len(known) != 1:
@@ -255,15 +259,6 @@ def _read_from(text: str) -> Any:
 
 
 _defined_in = functools.lru_cache(maxsize=16)(_read_from)  # of a file that is run once
-
-
-def _equations_in(module: ModuleType) -> dict[str, Any]:
-    """What a file defines that gives equations, by name: classes and models, or functions without these."""
-    own = {name: thing for name, thing in vars(module).items() if name[0] != "_"}
-    here = {name: thing for name, thing in own.items() if getattr(thing, "__module__", "") == module.__name__}
-    problems = {name: thing for name, thing in here.items() if is_problem(thing)}
-    models = {name: thing for name, thing in own.items() if not isinstance(thing, type) and is_model(thing)}
-    return problems | models or {name: thing for name, thing in here.items() if is_plain_function(thing)}
 
 
 def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
@@ -334,10 +329,9 @@ def instance_of(problem: Any, params: Mapping[str, Any]) -> ProblemDAE:
         accepted = {**accepted, **base}
         if issubclass(cls, QuasilinearProblem):
             accepted["formulation"] = _parameters_of(QuasilinearProblem)["formulation"]
-    strange = [name for name in params if name not in accepted]
-    if strange:
-        names = [name for name in accepted if name not in ("settings", "n_diff", "n_alg")]
-        raise InputError(f"{cls.__name__} has no parameter {', '.join(strange)}; it has {', '.join(names)}")
+    names = [name for name in accepted if name not in ("settings", "n_diff", "n_alg")]
+    for name in (name for name in params if name not in accepted):
+        raise InputError(unknown(f"parameter of {cls.__name__}", name, names))
     instance: ProblemDAE = cls(**params)
     instance.check_properties()
     return instance

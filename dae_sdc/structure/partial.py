@@ -13,7 +13,7 @@ from sympy.core.function import AppliedUndef
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.model.model import Model
-from dae_sdc.model.sympy_input import TIME, derivative, sympified
+from dae_sdc.model.sympy_input import TIME, derivative, vanishing
 from dae_sdc.structure.analysis import Structure, analyse
 from dae_sdc.structure.signature import Signature
 
@@ -63,8 +63,7 @@ def ranking(equations: Sequence[Any], by: str = "t") -> tuple[int, Structure]:
     >>> weight, structure.dof
     (2, 1)
     """
-    given = [sympified(one) for one in equations]
-    rows = [(one.lhs - one.rhs if isinstance(one, sympy.Equality) else one).doit().expand() for one in given]
+    rows = [vanishing(one).doit().expand() for one in equations]
     held = [sorted(row.atoms(AppliedUndef, sympy.Derivative), key=str) for row in rows]
     functions = {one for part in held for one in part if isinstance(one, AppliedUndef)}
     coordinates = sorted({x for one in functions for x in one.args}, key=lambda x: (str(x) != by, str(x)))

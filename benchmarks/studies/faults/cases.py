@@ -6,6 +6,7 @@ import io
 import math
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ from dae_sdc.errors import DAEError, InputError
 from dae_sdc.registry import Registry
 from dae_sdc.run.solution import Solution
 
-PROCESS_LIMIT = 60.0  # Seconds that a process of a case may take
+PROCESS_LIMIT = 60  # Seconds on a processor that a process of a case may take, asleep five times as many
 PACKAGE = Path(dae_sdc.__file__).resolve().parents[1]
 
 
@@ -50,25 +51,29 @@ def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
     """A process in a session of its own, of which standard error is kept."""
     given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "env": environment(), **options}
     given |= {"stderr": subprocess.PIPE, "start_new_session": True, "text": True, "errors": "replace"}
-    return subprocess.Popen(command, **given)
+    child = subprocess.Popen(command, **given)
+    with suppress(AttributeError, ProcessLookupError):  # Linux alone sets limits of others
+        most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        resource.prlimit(child.pid, resource.RLIMIT_CPU, (PROCESS_LIMIT, most))
+    return child
 
 
-def finish(child: subprocess.Popen[str], limit: float = PROCESS_LIMIT) -> tuple[int, str] | None:
+def finish(child: subprocess.Popen[str]) -> tuple[int, str] | None:
     """Exit code and standard error of a process, None if it does not end in time; all it started is ended."""
     with child:
         try:
-            _, said = child.communicate(timeout=limit)
+            _, said = child.communicate(timeout=5.0 * PROCESS_LIMIT)
         except subprocess.TimeoutExpired:
             return None
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
             child.wait()
-    return child.returncode, said
+    return None if child.returncode == -signal.SIGXCPU else (child.returncode, said)
 
 
-def process(command: Sequence[str], limit: float = PROCESS_LIMIT, **options: Any) -> tuple[int, str] | None:
-    return finish(start(command, **options), limit)
+def process(command: Sequence[str], **options: Any) -> tuple[int, str] | None:
+    return finish(start(command, **options))
 
 
 DONE, TOLD = "done", "told"

@@ -15,7 +15,6 @@ from benchmarks.studies.faults.cases import BAD, HANG, KINDS, OUTCOMES, RAW, cas
 from benchmarks.study import Option
 from dae_sdc.run.results import Result
 
-SLOWER = 5.0  # How much longer than that it may take on a busy machine, or asleep
 NUMBERS_OF_A_SEED = 10**6
 
 
@@ -48,7 +47,6 @@ def named(line: str, finding: Finding) -> Finding:
     about=lambda line: {"kind": line.partition(":")[0]},
     bad=BAD,
     judged=named,
-    slower=SLOWER,
     order=sorted,
     example="--seed 1 --cases 100",
     options={

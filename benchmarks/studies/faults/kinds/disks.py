@@ -41,7 +41,8 @@ def judged(save: Any, size: int, again: bool) -> Finding:
         warnings.simplefilter("always")
         answer = save()
     finding = answer if isinstance(answer, Finding) else Finding(DONE)
-    if broken := torn(Path()) or ", ".join(left(Path())):
+    # A partial result stays where there is no room for the finished one.
+    if broken := torn(Path()) or ", ".join(name for name in left(Path()) if name[0] == "."):
         return replace(finding, outcome=TORN, message=broken)
     if gone := older - {path.name for path in Path().iterdir()}:
         return replace(finding, outcome=LOST, message=f"{gone} of an earlier run")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import signal
@@ -23,14 +22,11 @@ from benchmarks.studies.faults.cases import DONE, HANG, LOST, NONSENSE, RAW, TOL
 PROMPT = 5.0  # Seconds on a processor within which a call ends that is interrupted
 
 
-def new_equations(rng: Random) -> Callable[..., Any]:
+def new_equations(rng: Random) -> Any:
     """A function with constants that no other has, so that it is read and compiled anew."""
     a, b = rng.uniform(0.5, 2.0, 2)
-    text = f"lambda t, u, du: [du[0] + {a} * u[0] * u[1], u[1] - np.cos({b} * u[0])]"
-    equations: Callable[..., Any] = cases.functions_of({"f": text[len("lambda t, u, du: ") :]}, "t, u, du")[
-        "f"
-    ]
-    return equations
+    text = f"[du[0] + {a} * u[0] * u[1], u[1] - np.cos({b} * u[0])]"
+    return cases.functions_of({"f": text}, "t, u, du")["f"]
 
 
 CALLS = cases.functions_of(cases.tables()["interrupted"], "rng", ds=ds, new_equations=new_equations)
@@ -38,9 +34,7 @@ CALLS = cases.functions_of(cases.tables()["interrupted"], "rng", ds=ds, new_equa
 
 @cache
 def expected() -> bytes:
-    """A run as it is without interrupts; these packages cannot be imported again behind one."""
-    for name in ("matplotlib.figure", "numba"):
-        importlib.import_module(name)
+    """A run as it is without interrupts."""
     return ds.solve("simple", rtol=1e-6, t_end=0.2).u.tobytes()
 
 
