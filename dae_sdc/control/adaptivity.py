@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 
 from dae_sdc.control.driver import MarkingControl, StepRequests, driver_of
 from dae_sdc.control.events import unknowns_looked_at
-from dae_sdc.dae.consistency import begin_scales, begin_scales_later, remember, restore
+from dae_sdc.dae.consistency import begin_scales, hidden_by_errors, remember, restore
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.scales import Scales, measured_noise
@@ -408,10 +409,17 @@ class AdaptivityDAE(StepRequests, MarkingControl):
 
     def has_small_floors(self, L: Any) -> bool:
         """Whether a run that has failed must be repeated, as an unknown begins to count only there."""
-        # The terms with which it is in balance may be far larger there than at the start of the run.
-        scales, tolerance = L.prob.run_scales, L.sweep.tolerance
-        before = scales.get_state()
-        begin_scales_later(L.prob, L.u[0], L.time, self._span, tolerance.rtol)
+        # The terms with which it is in balance may be far larger there than at the start of the run. What
+        # rounding may hide there counts as 0.
+        P, u, t, tolerance = L.prob, L.u[0], L.time, L.sweep.tolerance
+        scales, before = P.run_scales, P.run_scales.get_state()
+        if (errors_of := getattr(P, "residual_errors", None)) is not None:
+            du, values = P.dtype_f(P.init), u.view(np.ndarray)
+            with suppress(SolveError):
+                terms = abs(linearize(P, u, du, t).stiffness)
+                hidden, _ = hidden_by_errors(terms, np.abs(values), errors_of(u, du, t))
+                u = attach(np.where(hidden, 0.0, values), P.n_diff)
+        begin_scales(P, u, t, self._span, tolerance.rtol)
         there = scales.twin()
         scales.set_state(before)
         return tolerance.atol is None and scales.raise_floors(there)
