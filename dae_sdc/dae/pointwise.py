@@ -30,10 +30,7 @@ class Pointwise(Protocol):
     at_ends: bool
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
-        """Make values at several times satisfy the equations, in place.
-
-        The sizes h of the steps that the times lie in are negative at the ends of steps.
-        """
+        """Make values at several times satisfy the equations in place; h is negative at the ends of steps."""
         # Shapes: t (K,), u and du (K, n), h (K,) -> (K,).
 
     def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
