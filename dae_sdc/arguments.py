@@ -73,22 +73,14 @@ PLAIN: Mapping[Any, Kind] = {
 }
 
 
-def _several(kind: type) -> Callable[[Any], bool]:
-    def takes(value: Any) -> bool:
-        if _is_of_numpy(value, "ndarray"):
-            return bool(value.ndim == 1)
-        return isinstance(value, kind) and not isinstance(value, str | bytes)
-
-    return takes
+OF_SEVERAL: Final = (Sequence, list, tuple, Iterable)  # Types of collections.
 
 
-# Whether a value is a collection, by the type of collections; its entries are checked separately.
-OF_SEVERAL: Mapping[Any, Callable[[Any], bool]] = {
-    Sequence: _several(Sequence),
-    list: lambda value: isinstance(value, list),
-    tuple: lambda value: isinstance(value, tuple),
-    Iterable: _several(Iterable),
-}
+def _is_several(kind: type, value: Any) -> bool:
+    """Whether a value is a collection of a type; its entries are checked separately."""
+    if _is_of_numpy(value, "ndarray"):
+        return kind in (Sequence, Iterable) and bool(value.ndim == 1)
+    return isinstance(value, kind) and not isinstance(value, str | bytes)
 
 
 def shown(value: object) -> str:
@@ -150,12 +142,12 @@ def _any_of(kinds: Sequence[Kind]) -> Kind:
 
 
 def _collection(kind: type, item: Kind | None) -> Kind | None:
-    whole = OF_SEVERAL[kind]
+    takes = functools.partial(_is_several, kind)
     if item is None:
-        return Kind("a sequence", "sequences", whole) if kind in (Sequence, Iterable) else None
+        return Kind("a sequence", "sequences", takes) if kind in (Sequence, Iterable) else None
     wanted = f"{'a sequence' if kind in (Sequence, Iterable) else kind.__name__} of {item.several}"
     return Kind(
-        wanted, f"sequences of {item.several}", lambda value: whole(value) and all(map(item.takes, value))
+        wanted, f"sequences of {item.several}", lambda value: takes(value) and all(map(item.takes, value))
     )
 
 

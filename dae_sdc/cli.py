@@ -18,14 +18,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import (
-    AbstractContextManager,
-    ExitStack,
-    contextmanager,
-    redirect_stderr,
-    redirect_stdout,
-    suppress,
-)
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
@@ -33,7 +26,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO, cast
 from dae_sdc.arguments import own_word
 from dae_sdc.errors import DAEError, DAEWarning, InputError, words_of
 from dae_sdc.imports import launched
-from dae_sdc.registry import docstrings, unknown
+from dae_sdc.registry import docstrings, require_name
 from dae_sdc.sharing import handling
 
 PROGRAM = "dae-sdc"
@@ -49,6 +42,7 @@ _OF_PYSDC = {
     **dict.fromkeys(("ParameterError", "ControllerError", "CollocationError"), EXIT_USAGE),
     "ConvergenceError": EXIT_FAILED,
 }
+_ENDINGS = {"SIGTERM": "terminated", "SIGHUP": "hung up"}  # What signals do that end the process, in words.
 
 
 class Verb(NamedTuple):
@@ -131,7 +125,7 @@ def carry_out(program: str, dispatch: Callable[[list[str]], int], argv: Sequence
     """Run a command so that errors, signals and standard streams that fail end it in one line."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or os.environ.get("DAE_SDC_DEBUG", "0") not in ("", "0")
-    with _streams(), _one_of_many(), _ending_on_signals():
+    with _streams(), _one_of_many(), handling(_end, *_ENDINGS):
         try:
             with warnings.catch_warnings():
                 _show_own_warnings_in_one_line(program)
@@ -217,16 +211,11 @@ class Terminated(BaseException):
         self.code = 128 + number
 
 
-def _ending_on_signals() -> AbstractContextManager[None]:
-    """Turn SIGTERM and SIGHUP into exceptions, so that what is finished is saved."""
-    told = {"SIGTERM": "terminated", "SIGHUP": "hung up"}
-
-    def end(number: int, _: object) -> None:
-        for name in told.keys() & signal.Signals.__members__:
-            signal.signal(signal.Signals[name], signal.SIG_IGN)
-        raise Terminated(told[signal.Signals(number).name], number)
-
-    return handling(end, *told)
+def _end(number: int, _: object) -> None:
+    """Turn one of :data:`_ENDINGS` into an exception, so that what is finished is saved."""
+    for name in _ENDINGS.keys() & signal.Signals.__members__:
+        signal.signal(signal.Signals[name], signal.SIG_IGN)
+    raise Terminated(_ENDINGS[signal.Signals(number).name], number)
 
 
 @contextmanager
@@ -292,8 +281,7 @@ def add_debug(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int:
-    if name not in verbs:
-        raise InputError(unknown("verb", name, verbs))
+    require_name("verb", name, verbs)
     verb = verbs[name]
     module = importlib.import_module(verb.module)
     parser = Parser(

@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import wraps
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dae_sdc.errors import TimeLimitError
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -113,15 +111,3 @@ def under_way(doing: str, advice: str = "") -> Iterator[None]:
     with within(_stage, (doing, advice)):
         check()
         yield
-
-
-def limits_call(function: Callable[[T], R]) -> Callable[[T], R]:
-    """Decorator for a function of a record of options: its ``time_limit`` covers the whole call."""
-
-    @wraps(function)
-    def call(given: T) -> R:
-        options: Any = given
-        with limited(options.time_limit):
-            return function(given)
-
-    return call

@@ -27,13 +27,14 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
 from dae_sdc.arguments import checked, is_integer, shown
+from dae_sdc.deadline import limited
 from dae_sdc.errors import InputError, require_count, require_number, require_tolerance
 from dae_sdc.registry import MOST_NAMES, unknown
 from dae_sdc.sharing import ONE_THREAD
@@ -110,13 +111,6 @@ def _fields(record: Any) -> Mapping[str, Field[Any]]:
     return {one.name: one for one in sorted(options, key=attrgetter("kw_only"))}
 
 
-@functools.cache
-def _checks(record: Any) -> Mapping[str, tuple[Check, Any]]:
-    """The checks of options that have bounds, by name, with the defaults."""
-    bounded = {name: (one.metadata["option"].check, one.default) for name, one in _fields(record).items()}
-    return {name: (check, default) for name, (check, default) in bounded.items() if check is not None}
-
-
 def names_of_options(record: Any) -> list[str]:
     """The names of the options of a record or group."""
     return list(_fields(record))
@@ -128,9 +122,9 @@ class Group:
 
     def __post_init__(self) -> None:
         kind: Any = type(self)
-        for name, (check, default) in _checks(kind).items():
-            value = getattr(self, name)
-            if value is not default and value is not None:
+        for name, one in _fields(kind).items():
+            check, value = one.metadata["option"].check, getattr(self, name)
+            if check is not None and value is not None and value is not one.default:
                 check(name, value)
 
     def changed(self, **changes: Any) -> Self:
@@ -770,17 +764,20 @@ class Saving(Group):
 # --- Functions of Python ------------------------------------------------------------------------------------
 
 
-def takes(record: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
+def takes(record: Callable[P, T], limits_call: bool = True) -> Callable[[Callable[[T], R]], Callable[P, R]]:
     """Decorator for a function of one record: it is called with the fields of the record by their names.
 
-    Whatever cannot be used is an InputError of one line, as by :func:`dae_sdc.arguments.checked`.
+    Whatever cannot be used is an InputError of one line, as by :func:`dae_sdc.arguments.checked`. A record
+    with a ``time_limit`` limits the whole call, unless ``limits_call`` is False.
     """
 
     def decorate(function: Callable[[T], R]) -> Callable[P, R]:
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            with ONE_THREAD:
-                return function(record(*args, **kwargs))
+            options: Any = record(*args, **kwargs)
+            has_limit = limits_call and isinstance(options, Limit)
+            with ONE_THREAD, limited(options.time_limit) if has_limit else nullcontext():
+                return function(options)
 
         flat: Any = call
         del flat.__wrapped__

@@ -301,16 +301,12 @@ def metering(make: Callable[[int, str], AbstractContextManager[Meter]]) -> Abstr
 _refused: set[str] = set()
 
 
-def is_safe(directory: str | os.PathLike[str]) -> bool:
-    """Whether nobody else can write to a directory; if not, one warning a process says so."""
+def is_safe(directory: str | os.PathLike[str], file: int | None = None) -> bool:
+    """Whether nobody else can write to a directory, or to an open file in it; if not, a warning says so."""
     try:
-        status = os.stat(directory)
+        status = os.stat(directory if file is None else file)
     except OSError:  # it is not there, and whoever makes it owns it
         return True
-    return _trusted(status, directory)
-
-
-def _trusted(status: os.stat_result, directory: str | os.PathLike[str]) -> bool:
     if os.name != "posix":
         return True
     if status.st_uid not in (os.geteuid(), 0):
@@ -398,7 +394,7 @@ def read_kept(path: Path) -> bytes | None:
         return None
     try:
         with open(path, "rb") as file:
-            if not _trusted(os.fstat(file.fileno()), path.parent):
+            if not is_safe(path.parent, file.fileno()):
                 return None
             content = file.read()
     except OSError:

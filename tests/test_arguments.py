@@ -31,12 +31,13 @@ def cases() -> list[Any]:
                 continue
             kind = kind_of(one.annotation, plain.__module__)
             if kind is not None:
-                # A text counts where a list of texts is meant.
+                # A text is taken as the names in it where a list of them is.
                 wrong = [
                     value
                     for value in JUNK
-                    if not (kind.takes(value) or (isinstance(value, str) and kind.takes([value])))
-                    and value is not one.default
+                    if value is not one.default
+                    and not kind.takes(value)
+                    and not (isinstance(value, str) and kind.takes([value]))
                 ]
                 found.append(pytest.param(function, one.name, wrong, id=f"{name}-{one.name}"))
     return found

@@ -403,7 +403,7 @@ def test_the_last_of_many_pendula_knows_nothing_of_the_others() -> None:
         (lambda: ds.initial(pendulum(), u0=[1.0]), "give guesses by name"),
         (lambda: ds.initial(pendulum(), guesses={"x": math.inf}), "must be finite"),
         (lambda: ds.initial(pendulum(), guesses=3), "must be a mapping of names"),
-        (lambda: ds.initial(pendulum(), fixed="x"), "fixed must be a mapping of names"),
+        (lambda: ds.initial(pendulum(), fixed=3), "fixed must be a mapping of names"),
         (lambda: ds.initial(pendulum(), seed=-1), "seed must be"),
         (lambda: ds.initial(ds.SimpleDAE, guesses={"q": 1.0}), "unknown of SimpleDAE 'q'"),
         (lambda: ds.initial(ds.SimpleDAE, fixed=["q"]), "unknown of SimpleDAE 'q'"),

@@ -15,7 +15,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.dae.values import TIMES, needed_arguments, uncached
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 
 MOST_UNKNOWNS: Final = 200  # Most unknowns with which a function is called to count its unknowns.
 FORMS: Final = {2: "f(t, u)", 3: "F(t, u, du)"}  # Functions of equations, by the number of arguments.
@@ -96,9 +96,8 @@ class _WithKeywords(ProblemDAE):
         """Set parameters by name; raises InputError for what is none."""
         known = [name for names in self._keywords for name in names]
         for name, value in values.items():
-            if name not in known:
-                function = getattr(self.function, "__name__", "the function")
-                raise InputError(unknown(f"parameter of {function}", name, known))
+            function = getattr(self.function, "__name__", "the function")
+            require_name(f"parameter of {function}", name, known)
             number = isinstance(getattr(self, name), float)
             setattr(self, name, require_number(f"parameter {name}", value) if number else value)
 

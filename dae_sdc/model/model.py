@@ -19,7 +19,7 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.source import Writer
 from dae_sdc.imports import LaterModule
 from dae_sdc.model.problem import Form, ModelProblem, first_order
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.text import aligned, brief, html_table, html_view
 
@@ -757,8 +757,7 @@ class Model(Equations):
         >>> ds.solve(tank, rtol=1e-8).message
         'the tank overflows at t=1'
         """
-        if level not in (levels := ("error", "warning")):
-            raise InputError(unknown(f"level of '{message}'", level, levels))
+        require_name(f"level of '{message}'", level, ("error", "warning"))
         violated = f"not ({condition})" if isinstance(condition, str) else sympy.Not(condition)
         about: Any = {"terminal": level == "error", "message": message}
         if when is None:

@@ -170,13 +170,11 @@ def _steep_arguments(
     graph: Graph, rows: Sequence[int], given: Callable[[Leaf], Input | None], residual: Program
 ) -> list[int]:
     """What exponential functions are taken of, if time or unknowns without derivatives are in it."""
-    moving = {source.index for source in residual.inputs if source.kind == "du"}
+    moving = {("u", source.index) for source in residual.inputs if source.kind == "du"}
 
     def is_fast(leaf: Leaf) -> bool:
         source = given(leaf)
-        return source is not None and (
-            source.kind == "t" or (source.kind == "u" and source.index not in moving)
-        )
+        return source is not None and source.kind in ("t", "u") and (source.kind, source.index) not in moving
 
     every: dict[int, None] = {}
     for node in graph.below(rows, MOVING):

@@ -25,7 +25,7 @@ from dae_sdc.model.elimination import (
 )
 from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import Unknown, derivative
-from dae_sdc.registry import require_name, unknown as unknown_name
+from dae_sdc.registry import require_name
 from dae_sdc.text import aligned, brief
 
 # Kinds of expressions of removed unknowns, see :attr:`Removed.kind`.
@@ -135,8 +135,7 @@ class Simplified:
         return self._number(unknown, self._node(unknown), values, t, self._numbers(parameters))
 
     def _numbers(self, given: Mapping[str, float] | None) -> dict[str, float | None]:
-        known = self.original.parameters_by_name
-        numbers = {name: parameter.value for name, parameter in known.items()}
+        numbers = {name: parameter.value for name, parameter in self.original.parameters_by_name.items()}
         for name, value in (given or {}).items():
             require_name(f"parameter of model {self.model.name}", name, numbers)
             if self.folded and value != numbers[name]:
@@ -337,8 +336,7 @@ def simplify(
     selects a solution of that equation, and the start value of a highest derivative would not. Degrees of
     freedom do not change. The index never rises, and falls if a derivative of a constrained unknown is told.
     """
-    if level not in LEVELS:
-        raise InputError(unknown_name("level of simplification", str(level), LEVELS))
+    require_name("level of simplification", level, LEVELS)
     used_level: Level = level if derivatives else "trivial"
     # Events change discrete unknowns, which must not follow from others.
     barred = {j for j, variable in enumerate(model.variables_by_name.values()) if variable.discrete}

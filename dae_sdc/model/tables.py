@@ -12,7 +12,7 @@ import numpy as np
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.imports import LaterModule
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name
 
 sympy: Any = LaterModule("sympy")  # a function that is read has none of its symbols
 
@@ -58,9 +58,8 @@ class LookupTable:
 
     @checked()
     def __init__(self, x: Any, y: Any, kind: str = "linear", outside: str = "hold") -> None:
-        for what, word, known in (("kind", kind, KINDS), ("outside", outside, OUTSIDE)):
-            if word not in known:
-                raise InputError(unknown(f"'{what}' of a table", word, known))
+        require_name("'kind' of a table", kind, KINDS)
+        require_name("'outside' of a table", outside, OUTSIDE)
         places, values = (np.asarray(part, dtype=np.float64) for part in (x, y))
         if places.ndim != 1 or places.shape != values.shape or len(places) < 2:
             raise InputError(f"a table needs as many x as y, at least 2; got {places.shape}, {values.shape}")

@@ -20,7 +20,7 @@ from dae_sdc.errors import DAEError, InputError, require_number, text_of, words_
 from dae_sdc.expressions.dag import MOVING, name_and_order, name_of
 from dae_sdc.initial.given import Condition, by_name, is_pattern
 from dae_sdc.initial.redundant import closed_function, square_function, with_redundant
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name, unknown
 from dae_sdc.run.description import SolveOptions, interval_of
 from dae_sdc.run.method import DEFAULT_RTOL, SOLVERS
 from dae_sdc.run.target import Target, calculated, is_model, is_plain_function, resolve
@@ -484,8 +484,7 @@ def _values(model: Any, values: Mapping[str, Any]) -> Valued:
     """The parameters of a model with their values, some of which are given by name."""
     parameters = getattr(model, "parameters_by_name", {})
     for name in values:
-        if name not in parameters:
-            raise InputError(unknown(f"parameter of model {model.name}", name, parameters))
+        require_name(f"parameter of model {model.name}", name, parameters)
     return tuple(
         (entry, require_number(name, values[name]) if name in values else entry.value)
         for name, entry in parameters.items()

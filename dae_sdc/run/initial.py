@@ -17,7 +17,7 @@ import numpy as np
 from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.values import needed_arguments
-from dae_sdc.deadline import limited, limits_call, unchecked, within
+from dae_sdc.deadline import limited, unchecked, within
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.initial.every import SolutionSet
@@ -110,7 +110,6 @@ class InitialOptions(Ranks, Output, Guesses, SearchOptions):
 
 
 @takes(InitialOptions)
-@limits_call
 @one_at_a_time
 def initial(options: InitialOptions) -> Initial:
     r"""Values at which the equations of a DAE hold, and all that follows from them by differentiation.
@@ -215,7 +214,6 @@ def _consistent(options: InitialOptions) -> Initial:
 
 
 @takes(SetsOptions)
-@limits_call
 @one_at_a_time
 def solution_sets(options: SetsOptions) -> tuple[SolutionSet, ...]:
     r"""The curves and surfaces that the equations of a model allow at one time, and their singular points.

@@ -19,7 +19,7 @@ from dae_sdc.control.stepping import FixedSteps
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.registry import unknown
+from dae_sdc.registry import require_name, unknown
 from dae_sdc.run.description import Setup, SolveOptions, number_of_steps, poor_choice, setup_of
 from dae_sdc.run.equations import Equations
 from dae_sdc.run.method import adapted_to, swept_at_once, with_method, with_shared_stages
@@ -143,8 +143,7 @@ def _check(request: SolveOptions, setup: Setup) -> None:
     for name in request.controller_params or {}:
         known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
         known = {name for name in known if name[0] != "_"}
-        if name not in known:
-            raise InputError(unknown("parameter of the controller", name, known))
+        require_name("parameter of the controller", name, known)
 
 
 def _with_multipliers(request: SolveOptions, event: Event, problem: ProblemDAE, begin: Start) -> Event:

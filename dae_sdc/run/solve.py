@@ -26,7 +26,7 @@ from dae_sdc.control.events import Event
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
-from dae_sdc.deadline import limited, limits_call, unchecked
+from dae_sdc.deadline import limited, unchecked
 from dae_sdc.errors import (
     DAEError,
     InputError,
@@ -119,7 +119,8 @@ def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]
     for request, run in zip(requests, runs, strict=True):
         try:
             ended = isinstance(run, Carried) and run.solution.success
-            results.append(run.solution if ended else solution_of(request))
+            with limited(request.time_limit):
+                results.append(run.solution if ended else solution_of(request))
         except Exception as error:
             results.append(error)
     return results
@@ -131,7 +132,6 @@ def _execution(stages: tuple[SolveOptions, Equations, Start]) -> Execution | Non
     return run if run.kind is not None and stages[1].otherwise is None else None
 
 
-@limits_call
 def solution_of(request: SolveOptions) -> Solution:
     """The solution; in another way where a run shows that its equations were read or reduced wrongly."""
     try:

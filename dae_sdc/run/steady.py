@@ -15,7 +15,6 @@ import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.deadline import limits_call
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.linear.branch import Branch, ParameterOfProblem, branch_of
@@ -94,7 +93,6 @@ class BranchOptions(Output, SteadyOptions):
 
 
 @takes(SteadyOptions)
-@limits_call
 @one_at_a_time
 def steady_state(options: SteadyOptions) -> Steady:
     r"""A state at which a DAE rests: its equations and hidden constraints hold with derivatives of 0.
@@ -190,7 +188,6 @@ def _hidden(equations: Equations, t: float) -> Hidden | None:
 
 
 @takes(BranchOptions)
-@limits_call
 @one_at_a_time
 def steady_branch(options: BranchOptions) -> Branch:
     """Steady states over a parameter, followed around folds, with their stability.

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.deadline import limits_call
 from dae_sdc.options import Limit, Parameters, about, option, takes
 from dae_sdc.run.target import ModelLike, ModelOptions, make_model
 from dae_sdc.sharing import one_at_a_time
@@ -47,7 +46,6 @@ class StructureOptions(Limit, Parameters):
 
 
 @takes(StructureOptions)
-@limits_call
 @one_at_a_time
 def structure(options: StructureOptions) -> Structure:
     """Index, degrees of freedom, blocks, stages and ranks of a DAE, see :class:`Structure`.

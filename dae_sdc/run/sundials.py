@@ -27,7 +27,7 @@ from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.values import undefined
-from dae_sdc.deadline import check_at, limits_call, unchecked
+from dae_sdc.deadline import check_at, unchecked
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, places_of, redeclared, takes
 from dae_sdc.registry import require_name
@@ -97,7 +97,6 @@ class SundialsOptions(Output, Times, Start, Steps, EquationOptions):
 
 
 @takes(SundialsOptions)
-@limits_call
 def sundials(request: SundialsOptions) -> Solution:
     """Solve a problem with IDA or CVODE of SUNDIALS.
 

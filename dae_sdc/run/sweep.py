@@ -134,7 +134,7 @@ class SweepOptions(Numerics, Output, Values, OutputTimes, Course, Method, Ranks)
     )
 
 
-@takes(SweepOptions)
+@takes(SweepOptions, limits_call=False)
 def sweep(request: SweepOptions) -> Sweep:
     """Solutions of one problem for several values of its parameters or start values.
 

@@ -26,7 +26,7 @@ from dae_sdc.dae.values import TIMES, needed_arguments
 from dae_sdc.errors import DAEError, InputError, require_number, words_of
 from dae_sdc.options import Parameters, Reading, about, add_options
 from dae_sdc.problems._models import MODELS
-from dae_sdc.registry import nearest_file, unknown
+from dae_sdc.registry import nearest_file, require_name, unknown
 from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.text import brief
 
@@ -150,8 +150,7 @@ class Target:
                 f"returns one; got {shown(thing)}"
             )
         for name, value in given.items():
-            if name not in thing.parameters_by_name:
-                raise InputError(unknown(f"parameter of model {thing.name}", name, thing.parameters_by_name))
+            require_name(f"parameter of model {thing.name}", name, thing.parameters_by_name)
             thing.parameters_by_name[name].value = require_number(f"parameter {name}", value)
         return thing
 
