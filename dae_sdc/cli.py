@@ -322,7 +322,8 @@ def _reading(libraries: Sequence[str], reader: str | None) -> Iterator[None]:
     try:
         yield
     finally:
-        os.environ.clear()
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
         os.environ.update(before)
 
 

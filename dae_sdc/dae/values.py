@@ -149,8 +149,8 @@ def read_only(function: S, name: str) -> S:
 
 
 def _is_row(value: Any) -> bool:
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        return value.ndim == 1
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return value.ndim == 1 and value.dtype.kind in "biuf"
     row = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
     # Asking an abstract base class costs twenty times as much as asking for a float.
     return row and (
