@@ -325,7 +325,7 @@ class Block(NamedTuple):
 class QuasilinearProblem(ConstraintManifold):
     """Base of the problems that give their equations by A, B, h and the constraints g.
 
-    The base of :class:`QuasiLagrangeProblem`, whose example shows it.
+    The base of :class:`QuasiSecondOrderProblem`, whose example shows it.
 
     Use :class:`QuasiFirstOrderProblem`, :class:`QuasiSecondOrderProblem`, :class:`NonholonomicProblem`,
     :class:`QuasiLagrangeProblem` or :class:`ImplicitDAE`. Methods take and return arrays; each may instead be
@@ -614,7 +614,7 @@ class QuasilinearProblem(ConstraintManifold):
 
             def moving(name: str, *at: Any) -> Vector:
                 stays = j >= self._size and self._is_velocity_free(name)
-                return fixed(name) if stays else self._at_complex(name, *at)
+                return fixed(name) if stays else self._at(name, *at)
 
             moved = 0 if c == 0.0 else self._size * (1 if v is None else 2)
             for j, e in enumerate(np.eye(self.n)):
