@@ -321,18 +321,18 @@ class PartDerivatives(QuasilinearParts):
             return lambda s: self._at("g", t, q, v + s * e)
 
         unit, lengths = np.eye(self._size), (factor * scales).tolist()
-        columns = [_slope(along(e), exact, length) for e, length in zip(unit, lengths, strict=True)]
+        columns = [slope_along(along(e), exact, length) for e, length in zip(unit, lengths, strict=True)]
         return np.ascontiguousarray(np.transpose(columns))
 
     def _derived_dg_dt(self, t: float, q: Any, v: Any, factor: float = 1.0) -> Any:
         if self._rates_vanish:
             return np.zeros(self.n_constraints)
         exact = self._takes_complex("g", t, q, v, time=True)
-        rate = _slope(lambda s: self._at("g", t + s, q, v), exact, factor * self._scales(q)[1])
+        rate = slope_along(lambda s: self._at("g", t + s, q, v), exact, factor * self._scales(q)[1])
         if v is None or "g" not in self._with_velocity:
             return rate
         exact = self._takes_complex("g", t, q, v)
-        return rate + _slope(lambda s: self._at("g", t, q + s * v, v), exact, factor * self._reach(q, v))
+        return rate + slope_along(lambda s: self._at("g", t, q + s * v, v), exact, factor * self._reach(q, v))
 
     def _derived_d2g(self, t: float, q: Any, v: Any, factor: float = 1.0) -> Any:
         """g_tt + 2 g_tq v + g_qq(v, v); the last two are the slope at 0 of g_q(t + 2 s, q + s v) v."""
@@ -340,15 +340,15 @@ class PartDerivatives(QuasilinearParts):
         if self._source_of("dg") and not _are_complex(q, v):
             if self._takes_complex("dg", t, q, v):
                 changes = complex_slope(lambda s: self._at("dg", t, q + s * v, v) @ v)
-                changes = changes + 2.0 * _slope(lambda s: self._part("dg", t + s, q) @ v, False, time)
+                changes = changes + 2.0 * slope_along(lambda s: self._part("dg", t + s, q) @ v, False, time)
             else:
-                changes = _slope(lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, False, reach)
+                changes = slope_along(lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, False, reach)
         elif self._takes_complex("g", t, q, v):
 
             def along(s: float) -> Vector:
                 return complex_slope(lambda h: self._at("g", t + 2.0 * s, q + (s + h) * v, v))
 
-            changes = _slope(along, False, reach)
+            changes = slope_along(along, False, reach)
         else:
             return np.asarray(
                 curvature(lambda s: self._at("g", t + s, q + s * v, v), SECOND_DIFFERENCE * reach)
@@ -356,13 +356,13 @@ class PartDerivatives(QuasilinearParts):
         if self._rates_vanish:
             return changes
         if self._source_of("dg_dt"):
-            explicit = _slope(lambda s: self._part("dg_dt", t + s, q), False, time)
+            explicit = slope_along(lambda s: self._part("dg_dt", t + s, q), False, time)
         elif self._takes_complex("g", t, q, v, time=True):
 
             def rate(s: float) -> Vector:
                 return complex_slope(lambda h: self._at("g", t + s + h, q, v))
 
-            explicit = _slope(rate, False, time)
+            explicit = slope_along(rate, False, time)
         else:
             explicit = curvature(lambda s: self._at("g", t + s, q, v), SECOND_DIFFERENCE * time)
         return np.asarray(changes + explicit)
@@ -451,7 +451,7 @@ def _are_complex(q: Any, v: Any) -> bool:
     return np.iscomplexobj(q) or np.iscomplexobj(v)
 
 
-def _slope(function: Callable[[Any], Any], exact: bool, length: float) -> Vector:
+def slope_along(function: Callable[[Any], Any], exact: bool, length: float) -> Vector:
     """f'(0) by a complex step, which is ``exact``, or by differences over a part of a length."""
     return complex_slope(function) if exact else np.asarray(slope(function, FIRST_DIFFERENCE * length))
 
