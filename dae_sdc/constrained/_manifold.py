@@ -198,10 +198,8 @@ def make_chart(s: Any, t: Any, u: Any, v: Any) -> Any:
     """A new chart at a point: an orthonormal basis U of the kernel of G, by reflections of G^T."""
     n, m = s.n, s.m
     evaluate_constraint_jacobian(s, t, u, v)
-    Q, R, G = doubles(s.reflections), doubles(s.chart_matrix), doubles(s.dg_value)
-    for i in range(n):
-        for j in range(n):
-            Q[i * n + j] = 1.0 if i == j else 0.0
+    G, W, width = doubles(s.dg_value), doubles(s.saddle), m + n  # [G^T I], in rows of n + m
+    clear(W, n * width)
     for k in range(m):
         size = 0.0
         for j in range(n):
@@ -211,43 +209,38 @@ def make_chart(s: Any, t: Any, u: Any, v: Any) -> Any:
             s.marks.where = k
             return DEPENDENT if size == 0.0 else UNDEFINED
         for j in range(n):
-            R[j * n + k] = G[k * n + j] / size
+            W[j * width + k] = G[k * n + j] / size
+    for i in range(n):
+        W[i * width + m + i] = 1.0
     for k in range(m):
         norm = 0.0
         for i in range(k, n):
-            norm += R[i * n + k] ** 2
+            norm += W[i * width + k] ** 2
         norm = np.sqrt(norm)
         if not norm > TINY_PIVOT:
             s.marks.where = k
             return DEPENDENT
-        if R[k * n + k] > 0.0:
+        if W[k * width + k] > 0.0:
             norm = -norm
         # The reflection I - beta w w^T with w = column - norm e_k.
-        R[k * n + k] -= norm
-        beta = -1.0 / (norm * R[k * n + k])
-        for j in range(k + 1, m):
+        W[k * width + k] -= norm
+        beta = -1.0 / (norm * W[k * width + k])
+        for j in range(k + 1, width):
             total = 0.0
             for i in range(k, n):
-                total += R[i * n + k] * R[i * n + j]
+                total += W[i * width + k] * W[i * width + j]
             total *= beta
             for i in range(k, n):
-                R[i * n + j] -= total * R[i * n + k]
-        for i in range(n):
-            total = 0.0
-            for j in range(k, n):
-                total += Q[i * n + j] * R[j * n + k]
-            total *= beta
-            for j in range(k, n):
-                Q[i * n + j] -= total * R[j * n + k]
+                W[i * width + j] -= total * W[i * width + k]
     bound = v if s.form == NONHOLONOMIC else u
     basis = doubles(s.basis)
     copy(bound, n, doubles(s.base))
     for i in range(n):
         for j in range(n - m):
-            basis[i * (n - m) + j] = Q[i * n + m + j]
+            basis[i * (n - m) + j] = W[(m + j) * width + m + i]
     s.marks.valid = s.marks.fresh = 1
     s.marks.made += 1
-    return SOLVED
+    return SOLVED if factor_chart(s) else SINGULAR
 
 
 @within_compiled
@@ -445,14 +438,8 @@ def local(s: Any, first: Any, second: Any, of_state: Any, out: Any) -> None:
 
 
 @within_compiled
-def local_slope(s: Any, v: Any, a: Any, out: Any) -> None:
-    """z' from the derivatives: v and a, or u' alone in ``a``."""
-    local(s, v if s.form >= SECOND else a, a, False, out)
-
-
-@within_compiled
-def guess(s: Any, after: Any, u: Any, v: Any) -> None:
-    """Extrapolate the state from the start of the step over a time ``after``."""
+def place(s: Any, t: Any, after: Any, u: Any, v: Any) -> Any:
+    """u and v where the local coordinates are those at z, from guesses by the start of the step."""
     form, u0, v0, a0 = s.form, doubles(s.u0), doubles(s.v0), doubles(s.a0)
     for i in range(s.n):
         if form >= SECOND:
@@ -460,18 +447,17 @@ def guess(s: Any, after: Any, u: Any, v: Any) -> None:
             v[i] = v0[i] + after * a0[i]
         else:
             u[i] = u0[i] + after * a0[i]
+    return lift(s, t + after, doubles(s.z), u, v)
 
 
 @within_compiled
 def stage(s: Any, t: Any, after: Any, u: Any, v: Any, a: Any, multipliers: Any, slope: Any) -> Any:
     """State and slope where the local coordinates are those at z."""
-    z = doubles(s.z)
-    guess(s, after, u, v)
-    status = lift(s, t + after, z, u, v)
+    status = place(s, t, after, u, v)
     if status == SOLVED:
         status = accelerate(s, t + after, u, v, a, multipliers)
     if status == SOLVED:
-        local_slope(s, v, a, slope)
+        local(s, v if s.form >= SECOND else a, a, False, slope)
     return status
 
 
@@ -487,18 +473,15 @@ def combine(s: Any, h: Any, weights: Any, count: Any, out: Any) -> None:
 
 
 @within_compiled
-def chart_at_start(s: Any, t: Any, anew: Any) -> Any:
+def chart_at_start(s: Any, t: Any) -> Any:
     """The chart in which a step is taken: the last one while it is near the tangent space, or a new one."""
     s.marks.fresh = 0
     u, v = doubles(s.u0), doubles(s.v0)
-    if s.marks.valid and not anew:
+    if s.marks.valid:
         evaluate_constraint_jacobian(s, t, u, v)
         if factor_chart(s) and turn(s) >= s.turned:
             return SOLVED
-    status = make_chart(s, t, u, v)
-    if status == SOLVED and not factor_chart(s):
-        return SINGULAR
-    return status
+    return make_chart(s, t, u, v)
 
 
 @within_compiled
@@ -507,7 +490,7 @@ def stages(s: Any, t: Any, h: Any) -> Any:
     sign, K, size = s.marks.chart_sign, doubles(s.K), s.coordinates
     times, weights, z, z1 = doubles(s.stage_times), doubles(s.stage_weights), doubles(s.z), doubles(s.z1)
     local(s, doubles(s.u0), doubles(s.v0), True, doubles(s.z0))
-    local_slope(s, doubles(s.v0), doubles(s.a0), K)
+    local(s, doubles(s.v0 if s.form >= SECOND else s.a0), doubles(s.a0), False, K)
     u, v, a, multipliers = doubles(s.u), doubles(s.v), doubles(s.a), doubles(s.multipliers)
     for i in range(1, s.stages):
         combine(s, h, entries_from(weights, i * s.slopes), i, z)
@@ -632,11 +615,11 @@ def differentiate(s: Any, t: Any) -> Any:
 def explicit_step(s: Any, t: Any, h: Any) -> Any:
     """A step of an explicit Runge-Kutta method; how it ended."""
     s.numbers.error, s.least_log_determinant = 0.0, np.inf
-    status = chart_at_start(s, t, False) if s.chart else SOLVED
+    status = chart_at_start(s, t) if s.chart else SOLVED
     if status == SOLVED:
         status = stages(s, t, h)
         if status != SOLVED and s.chart and not s.marks.fresh:
-            status = chart_at_start(s, t, True)
+            status = make_chart(s, t, doubles(s.u0), doubles(s.v0))
             if status == SOLVED:
                 status = stages(s, t, h)
     if status != SOLVED:
@@ -680,8 +663,7 @@ def interior(s: Any, t: Any, h: Any) -> Any:
     for k in range(s.points):
         combine(s, h, entries_from(weights, k * s.slopes), known, z)
         after = times[k] * h
-        guess(s, after, u, v)
-        status = lift(s, t + after, z, u, v)
+        status = place(s, t, after, u, v)
         if status == SOLVED:
             if projects:
                 status = project_state(s, t + after, u, v, a, multipliers)

@@ -271,9 +271,9 @@ class ManifoldMemory(ctypes.Structure):
             "chart_pivots saddle_pivots",  # integers, (n + m,)
             "basis",  # U, (n, d)
             "chart_matrix",  # [G; U^T] or a copy of A, and then its factors, (n, n)
-            "reflections",  # (n, n)
             "A_value B_value dg_value",  # (n, n), (n, m), (m, n)
-            "saddle",  # [A B; G 0] or [A; G], and then its factors, (n + m, n + m) or (n, n)
+            # [A B; G 0] or [A; G], and then its factors, (n + m, n + m) or (n, n); reflected for a chart
+            "saddle",
             "end_rows",  # states within the step and that at its end, (points + 1, unknowns)
             "end_slope_row",  # the derivative of the last, NaN where no equation gives one, (unknowns,)
             # Logarithms of the determinant in the last steps, at the start and the least within, (steps, 2)
@@ -429,7 +429,7 @@ class ManifoldDAE(DirectSweeper):
             **dict.fromkeys(("z0", "z1", "z", "local_error"), size),
             **dict.fromkeys(("multipliers", "end_multipliers", "g_value", "rest_value"), m),
             **dict.fromkeys(("scale", "rhs"), n + m),
-            **dict.fromkeys(("chart_matrix", "reflections", "A_value"), (n, n)),
+            **dict.fromkeys(("chart_matrix", "A_value"), (n, n)),
             **{"K": (slopes, size), "basis": (n, d), "B_value": (n, m), "dg_value": (m, n)},
             **{"saddle": (n + m, n + m), "end_rows": (points + 1, total), "end_slope_row": total},
         }
