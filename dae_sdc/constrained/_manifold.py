@@ -24,7 +24,6 @@ from dae_sdc.constrained import manifold as own
 from dae_sdc.constrained.manifold import (
     DEPENDENT,
     FIRST,
-    GOING,
     NONHOLONOMIC,
     SECOND,
     SINGULAR,
@@ -50,6 +49,8 @@ CORRECTOR_ITERATIONS = 12  # Largest number of Newton iterations that find a poi
 ITERATIONS_IN_GOOD_CHART = 6
 # Last relative change of Newton's method for a point on the manifold; it then leaves the square of that.
 CORRECTOR_TOLERANCE = 1e-8
+# Ways of Newton's method: with coordinates eta in the chart, along A^-1 B, and along that of the start.
+WITHIN_CHART, ALONG_B, ALONG_KEPT_B = range(3)
 TINY_PIVOT = 1e-13  # Pivot, relative to the largest entry of its row, that counts as zero.
 
 _view = RecordView(ManifoldMemory)
@@ -271,43 +272,41 @@ def turn(s: Any) -> Any:
 
 
 @within_compiled
-def improve(s: Any, x: Any) -> Any:
-    """Add the correction at rhs to ``x``; returns whether Newton's method is done, fails or goes on."""
-    s.marks.counts.newton += 1
-    rhs = doubles(s.rhs)
-    change = size = 0.0
-    for i in range(s.n):
-        x[i] += rhs[i]
-        change, size = max(change, abs(rhs[i])), max(size, abs(x[i]))
-    before = s.last_change
-    s.last_change = change
-    if not change < np.inf:
-        return UNDEFINED
-    if change <= CORRECTOR_TOLERANCE * size or change <= 1e-300:
-        return SOLVED
-    return SLOW if change > 2.0 * before else GOING
-
-
-@within_compiled
-def correct(s: Any, t: Any, eta: Any, u: Any, v: Any, x: Any) -> Any:
-    """Newton's method for [g; U^T (x - base) - eta] = 0 from ``x``: ``u`` or, nonholonomic, ``v``."""
-    n, m, rhs, value = s.n, s.m, doubles(s.rhs), doubles(s.g_value)
-    s.last_change = np.inf
+def correct(s: Any, t: Any, u: Any, v: Any, x: Any, way: Any, eta: Any) -> Any:
+    """Newton's method for g = 0 from ``x``, which is ``u`` or, nonholonomic, ``v``, on one of the ways."""
+    n, m, rhs, value, before = s.n, s.m, doubles(s.rhs), doubles(s.g_value), np.inf
+    at = n - m if s.form == FIRST else n
     for iteration in range(CORRECTOR_ITERATIONS):
         evaluate(s, s.g, t, u, v, value)
         evaluate_constraint_jacobian(s, t, u, v)
-        if not factor_chart(s):
-            return SINGULAR
-        project_on_chart(s, x, True, entries_from(rhs, m))
-        negate(value, m, rhs)
-        for i in range(n - m):
-            rhs[m + i] = eta[i] - rhs[m + i]
-        solve_chart(s, rhs)
-        status = improve(s, x)
-        if status != GOING:
-            if status == SOLVED and iteration >= ITERATIONS_IN_GOOD_CHART:
+        if way == WITHIN_CHART:
+            if not factor_chart(s):
+                return SINGULAR
+            project_on_chart(s, x, True, entries_from(rhs, m))
+            negate(value, m, rhs)
+            for i in range(n - m):
+                rhs[m + i] = eta[i] - rhs[m + i]
+            solve_chart(s, rhs)
+        else:
+            if not (factor_saddle(s, t, u, v) if way == ALONG_B else factor_filled(s, True)):
+                return SINGULAR
+            clear(rhs, at)
+            negate(value, m, entries_from(rhs, at))
+            solve_saddle(s, rhs, at + m)
+        s.marks.counts.newton += 1
+        change = size = 0.0
+        for i in range(n):
+            x[i] += rhs[i]
+            change, size = max(change, abs(rhs[i])), max(size, abs(x[i]))
+        if not change < np.inf:
+            return UNDEFINED
+        if change <= CORRECTOR_TOLERANCE * size or change <= 1e-300:
+            if way == WITHIN_CHART and iteration >= ITERATIONS_IN_GOOD_CHART:
                 s.marks.valid = 0
-            return status
+            return SOLVED
+        if change > 2.0 * before:
+            return SLOW
+        before = change
     return SLOW
 
 
@@ -321,7 +320,7 @@ def lift(s: Any, t: Any, z: Any, u: Any, v: Any) -> Any:
         z = entries_from(z, n)
     status = SOLVED
     if s.chart:
-        status = correct(s, t, z, u, v, v if form == NONHOLONOMIC else u)
+        status = correct(s, t, u, v, v if form == NONHOLONOMIC else u, WITHIN_CHART, z)
     elif form >= SECOND:
         copy(z, n, v)
     if status != SOLVED:
@@ -547,26 +546,6 @@ def estimate(s: Any, h: Any) -> Any:
 
 
 @within_compiled
-def project(s: Any, t: Any, u: Any, v: Any, x: Any, along: Any) -> Any:
-    """Move ``x``, which is ``u`` or, nonholonomic, ``v``, along A^-1 B, evaluated ``along`` x, to g = 0."""
-    n, m, rhs, value = s.n, s.m, doubles(s.rhs), doubles(s.g_value)
-    at = n - m if s.form == FIRST else n
-    s.last_change = np.inf
-    for _ in range(CORRECTOR_ITERATIONS):
-        evaluate(s, s.g, t, u, v, value)
-        evaluate_constraint_jacobian(s, t, u, v)
-        if not (factor_saddle(s, t, u, v) if along else factor_filled(s, True)):
-            return SINGULAR
-        clear(rhs, at)
-        negate(value, m, entries_from(rhs, at))
-        solve_saddle(s, rhs, at + m)
-        status = improve(s, x)
-        if status != GOING:
-            return status
-    return SLOW
-
-
-@within_compiled
 def project_velocity(s: Any, t: Any, u: Any, v: Any) -> Any:
     """Move v along A^-1 B to where G v + g_t = 0; G is evaluated at u."""
     n, m, rhs, G = s.n, s.m, doubles(s.rhs), doubles(s.dg_value)
@@ -589,12 +568,12 @@ def project_state(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> A
     """The projections of the method for a state, and the derivative there."""
     form, status = s.form, SOLVED
     if s.positions and form != NONHOLONOMIC:
-        status = project(s, t, u, v, u, True)
+        status = correct(s, t, u, v, u, ALONG_B, u)
     if status == SOLVED and s.velocities:
         if form == SECOND:
             status = project_velocity(s, t, u, v)
         elif form == NONHOLONOMIC:
-            status = project(s, t, u, v, v, True)
+            status = correct(s, t, u, v, v, ALONG_B, v)
     if status != SOLVED:
         return status
     evaluate_constraint_jacobian(s, t, u, v)
@@ -692,7 +671,7 @@ def rattle(s: Any, t: Any, h: Any) -> Any:
         for j in range(m):
             B[i * m + j] = B[i * m + j] if has_B else G[j * n + i]
     s.least_log_determinant = np.inf
-    status = project(s, t + h, u1, v0, u1, False)
+    status = correct(s, t + h, u1, v0, u1, ALONG_KEPT_B, u1)
     if status != SOLVED:
         return status
     for i in range(n):

@@ -29,8 +29,7 @@ from dae_sdc.sweepers.tolerance import Outcome
 # Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and A
 # u'' + B lambda = h with g(u, u') = 0.
 FIRST, MULTIPLIED, SECOND, NONHOLONOMIC = range(4)
-# How a step has ended, or that an iteration goes on.
-SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR, GOING = range(6)
+SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR = range(5)  # How a step has ended.
 # Form of each type of equations.
 FORMS = {"daeq1": 0, "daeq2": 1, "daeq3": 2, "eulag": 2, "nohol": 3}
 HOLONOMIC = ("daeq3", "eulag")  # Types with constraints on positions.
@@ -235,7 +234,6 @@ class ManifoldMemory(ctypes.Structure):
             ctypes.c_double,
             "alpha beta",  # coefficients of Baumgarte's stabilisation
             "turned",  # cosine of the angle to the tangent space below which a new chart is made
-            "last_change",  # of an iteration
             "rtol rate",  # of weights, see :class:`~dae_sdc.sweepers.tolerance.Weights`; the last is not used
             # Logarithm of the determinant of the saddle-point matrix: the last one, that at the start of the
             # step, the least within the step and that at its end.
