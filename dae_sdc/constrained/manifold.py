@@ -448,8 +448,6 @@ class ManifoldDAE(DirectSweeper):
         self._failure, s = pointers.failure, self._memory.structure
         for name, function in zip(PARTS, pointers.addresses.tolist(), strict=False):
             setattr(s, name, function)
-        if pointers.kind in ("eulag", "nohol"):
-            s.B = 0
         self._memory.replace("p", pointers.p)
 
     def _check_separable(self, problem: QuasilinearProblem) -> None:

@@ -129,9 +129,14 @@ class QuasilinearParts(ProblemDAE):
         return self.fixed_constraints and "g" not in self._with_velocity
 
     def _parts_of_kind(self) -> tuple[str, ...]:
-        """The parts that this kind has."""
-        absent = {"daen1": ("B", "d2g"), "daeq1": ("B", "d2g"), "daeq2": ("d2g",), "nohol": ("d2g",)}
-        return tuple(name for name in PARTS if name not in absent.get(self.kind, ()))
+        """The parts that this kind has; B is none where it is the transpose of dg."""
+        absent: tuple[str, ...] = () if self.kind == "daeq3" else ("B", "d2g")
+        absent = {"daeq2": ("d2g",), "eulag": ("B",)}.get(self.kind, absent)
+        return tuple(name for name in PARTS if name not in absent)
+
+    @property
+    def _has_multipliers(self) -> bool:
+        return self.kind not in ("daen1", "daeq1")
 
     def given_part(self, name: str) -> tuple[str, str, tuple[int, ...]]:
         """How the class gives one of :data:`PARTS`: "method", "kernel" or "", its name and its shape."""
@@ -483,8 +488,8 @@ class Pointers(NamedTuple):
     # n, m: numbers of functions u and of constraints.
     n: int
     m: int
-    # Shape (8,). Of A, B, h, g, dg, dg_dt and d2g, and 0; 0 for a part that the kind does not have. First-
-    # order equations do not read v. For "nohol", dg is dg/dv, dg_dt is g_t + g_u v, and d2g is the same.
+    # Shape (8,). Of A, B, h, g, dg, dg_dt and d2g, and 0; 0 for a part that the kind does not have, as B of
+    # "eulag" and "nohol". First-order equations do not read v. For "nohol", dg is dg/dv, dg_dt is g_t + g_u v.
     addresses: npt.NDArray[np.int64]
     # Parameters, to be passed without a copy: numbers that the functions need stand before them in memory.
     p: Vector
@@ -590,8 +595,6 @@ class CompiledParts(PartDerivatives):
                 p = owner.array
         for name in self._parts_of_kind():
             addresses[PARTS.index(name)] = functions[name].address
-        if self.kind == "nohol":
-            addresses[PARTS.index("d2g")] = addresses[PARTS.index("dg_dt")]
         kind = "daeq1" if self.kind == "daen1" else self.kind
         owners = (*functions.values(), owner)
         return Pointers(kind, self._size, self.n_constraints, addresses, p, self._failure, owners, source)
@@ -615,8 +618,7 @@ class CompiledParts(PartDerivatives):
     def _substitutes(self) -> dict[str, str]:
         """Names of the parts that :mod:`dae_sdc.constrained._machine_constraints` computes from others."""
         derived = {name: name for name in ("dg", "dg_dt", "d2g") if not self._source_of(name)}
-        derived |= {"dg_dt": "zero"} if "dg_dt" in derived and self._rates_vanish else {}
-        return derived | ({"B": "transposed"} if self.kind in ("eulag", "nohol") else {})
+        return derived | ({"dg_dt": "zero"} if "dg_dt" in derived and self._rates_vanish else {})
 
     def _supply(self, name: str, t: float, q: Any, v: Any = None) -> Vector:
         """A part that the class gives as a kernel or leaves to be derived."""
@@ -684,7 +686,7 @@ class CompiledParts(PartDerivatives):
         workspace = self._make_workspace(functions)
         memory = workspace.memory
         memory.start, memory.rows = self._size if "A" in self._with_velocity else 0, self._shapes["A"][0]
-        memory.multiplied = "B" in functions
+        memory.multiplied = self._has_multipliers
         memory.form = LAST_ROWS.index(self._last_rows())
         memory.A, memory.h = functions["A"].address, functions["h"].address
         if self._source_of("B"):
@@ -701,7 +703,7 @@ class CompiledParts(PartDerivatives):
             return
         workspace, last = self.kernel_workspace(), self._last_rows()
         fields = {"A": "complex_A", "h": "complex_h", "B": "complex_B"}
-        if last != "constraint" or ("B" in workspace.functions and not self._source_of("B")):
+        if last != "constraint" or self.kind in ("eulag", "nohol"):
             fields["dg"] = "complex_dg"
         if last == "constraint" and "g" in self._with_velocity:
             fields["g"] = "complex_g"

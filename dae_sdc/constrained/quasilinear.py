@@ -138,7 +138,7 @@ class ConstraintManifold(CompiledParts):
         return _saddle(*self._saddle_blocks(t, q, v))
 
     def _saddle_blocks(self, t: float, q: Vector, v: Vector | None) -> tuple[Vector, Vector | None, Vector]:
-        B = self._part("B", t, q, v) if "B" in self._parts_of_kind() else None
+        B = self._part("B", t, q, v) if self._has_multipliers else None
         return self._part("A", t, q, v), B, self._part("dg", t, q, v)
 
     def _vector(self, name: str, values: Any, count: int | None = None) -> Vector:
