@@ -662,8 +662,7 @@ def rattle(s: Any, t: Any, h: Any) -> Any:
     evaluate_constraint_jacobian(s, t, u0, v0)
     if not factor_saddle(s, t, u0, v0):
         return SINGULAR
-    evaluate(s, s.h, t, u0, v0, a)
-    if not free_acceleration(s, a):
+    if not free_acceleration(s, t, u0, v0, a):
         return SINGULAR
     B, G, has_B = doubles(s.B_value), doubles(s.dg_value), s.B != 0
     for i in range(n):
@@ -676,8 +675,7 @@ def rattle(s: Any, t: Any, h: Any) -> Any:
         return status
     for i in range(n):
         v1[i] = (u1[i] - u0[i]) / h
-    evaluate(s, s.h, t + h, u1, v1, a)
-    if not free_acceleration(s, a):
+    if not free_acceleration(s, t + h, u1, v1, a):
         return SINGULAR
     for i in range(n):
         v1[i] += 0.5 * h * a[i]
@@ -690,14 +688,15 @@ def rattle(s: Any, t: Any, h: Any) -> Any:
 
 
 @within_compiled
-def free_acceleration(s: Any, force: Any) -> Any:
-    """A^-1 times a force, in place, with A as it was evaluated last."""
+def free_acceleration(s: Any, t: Any, u: Any, v: Any, out: Any) -> Any:
+    """A^-1 h into ``out``, with A as it was evaluated last."""
     matrix = doubles(s.chart_matrix)
+    evaluate(s, s.h, t, u, v, out)
     copy(doubles(s.A_value), s.n * s.n, matrix)
     s.marks.counts.factorization += 1
     if factor(s, matrix, integers(s.chart_pivots), s.n) >= 0:
         return False
-    solve_chart(s, force)
+    solve_chart(s, out)
     return True
 
 

@@ -227,6 +227,11 @@ class _SecondOrderProblem(QuasilinearProblem):
     A = part("A", "The matrix A(t, u, u') of masses, shape (n, n).", velocity=True)
     h = part("h", "The forces h(t, u, u'), shape (n,).", velocity=True)
 
+    @supplied
+    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """The matrix G^T of the Jacobian of the constraints, shape (n, m)."""
+        return self._part("dg", t, q, v).T
+
     def _blocks(self) -> tuple[Block, ...]:
         n, m, highest = self.n_u, self.n_constraints, self._index()
         velocities = Block("v", n, 1 if highest < 3 else 2)
@@ -357,10 +362,7 @@ class QuasiLagrangeProblem(QuasiSecondOrderProblem):
     fixed_constraints = True
     _needed = ("A", "h", "g")
 
-    @supplied
-    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix g_u^T, shape (n, m)."""
-        return self._part("dg", t, q).T
+    B = _SecondOrderProblem.B
 
     def _is_velocity_free(self, name: str) -> bool:
         return name == "B" or super()._is_velocity_free(name)
@@ -399,11 +401,6 @@ class NonholonomicProblem(_SecondOrderProblem):
     _arguments = {name: ("t", "q", "v") for name in ("A", "h", "g", "dg", "dg_dt")}
     _needed = ("A", "h", "g")
     _with_velocity = frozenset(("A", "B", "h", "g", "dg", "dg_dt"))
-
-    @supplied
-    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix G^T, shape (n, m)."""
-        return self._part("dg", t, q, v).T
 
     g = part("g", "The constraints g(t, u, u'), shape (m,).", velocity=True)
     dg = part("dg", "The matrix G = dg/du', shape (m, n).", velocity=True)

@@ -456,18 +456,12 @@ class ManifoldDAE(DirectSweeper):
         u0 = self.level.u[0].view(np.ndarray)
         q, v, t = u0[:n], u0[n : 2 * n], self.level.time
         other_q, other_v = q + generator.standard_normal(n), v + 1.0 + generator.standard_normal(n)
-        near, far = np.asarray(problem.A(t, q, v)), np.asarray(problem.A(t, other_q, other_v))
-        if not np.allclose(near, far, rtol=1e-10, atol=0.0):
-            raise InputError(
-                f"'{self.method.name}' needs a constant A; that of {type(problem).__name__} changes with "
-                f"positions or velocities, use a projected or chart method"
-            )
-        force, other = np.asarray(problem.h(t, q, v)), np.asarray(problem.h(t, q, other_v))
-        if not np.allclose(force, other, rtol=1e-10, atol=1e-300):
-            raise InputError(
-                f"'{self.method.name}' needs forces that depend on positions alone; h of "
-                f"{type(problem).__name__} changes with velocities, use a projected or chart method"
-            )
+        cls = type(problem).__name__
+        constant = f"a constant A; that of {cls} changes with positions or velocities"
+        at_rest = f"forces that depend on positions alone; h of {cls} changes with velocities"
+        for part, place, need in ((problem.A, other_q, constant), (problem.h, q, at_rest)):
+            if not np.allclose(part(t, q, v), part(t, place, other_v), rtol=1e-10, atol=1e-300):
+                raise InputError(f"'{self.method.name}' needs {need}, use a projected or chart method")
 
     # --- steps ----------------------------------------------------------------------------------------------
 

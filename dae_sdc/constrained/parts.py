@@ -191,10 +191,13 @@ class QuasilinearParts(ProblemDAE):
         machine("residual_at")(address, float(t), *arrays)
         return out
 
-    def _complex_kernel(self, name: str) -> Any:
+    def _compiled_kernel(self, name: str, form: str = "residual") -> Any:
         kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
+        return compile_kernel(kernel, form)
+
+    def _complex_kernel(self, name: str) -> Any:
         try:
-            return compile_kernel(kernel, "complex")
+            return self._compiled_kernel(name, "complex")
         except InputError:
             return None
 
@@ -360,14 +363,8 @@ class PartDerivatives(QuasilinearParts):
             )
         if self._rates_vanish:
             return changes
-        if self._source_of("dg_dt"):
-            explicit = slope_along(lambda s: self._part("dg_dt", t + s, q), False, time)
-        elif self._takes_complex("g", t, q, v, time=True):
-
-            def rate(s: float) -> Vector:
-                return complex_slope(lambda h: self._at("g", t + s + h, q, v))
-
-            explicit = slope_along(rate, False, time)
+        if self._source_of("dg_dt") or self._takes_complex("g", t, q, v, time=True):
+            explicit = slope_along(lambda s: self._at("dg_dt", t + s, q), False, time)
         else:
             explicit = curvature(lambda s: self._at("g", t + s, q, v), SECOND_DIFFERENCE * time)
         return np.asarray(changes + explicit)
@@ -489,7 +486,7 @@ class Pointers(NamedTuple):
     n: int
     m: int
     # Shape (8,). Of A, B, h, g, dg, dg_dt and d2g, and 0; 0 for a part that the kind does not have, as B of
-    # "eulag" and "nohol". First-order equations do not read v. For "nohol", dg is dg/dv, dg_dt is g_t + g_u v.
+    # "eulag" and "nohol". First-order equations do not read v. For "nohol", dg is dg/dv, dg_dt g_t + g_u v.
     addresses: npt.NDArray[np.int64]
     # Parameters, to be passed without a copy: numbers that the functions need stand before them in memory.
     p: Vector
@@ -605,8 +602,7 @@ class CompiledParts(PartDerivatives):
         functions: dict[str, Any] = {}
         for name in self._parts_of_kind():
             if self._source_of(name) == "kernel":
-                kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
-                functions[name] = compile_kernel(kernel, "residual")
+                functions[name] = self._compiled_kernel(name)
             elif name in structure:
                 functions[name] = machine_function(structure[name])
             else:
@@ -622,14 +618,12 @@ class CompiledParts(PartDerivatives):
 
     def _supply(self, name: str, t: float, q: Any, v: Any = None) -> Vector:
         """A part that the class gives as a kernel or leaves to be derived."""
-        label = self._user_names.get(name, name)
         if self._source_of(name) == "method":  # under another name
             return self._part(name, t, q, v)
         if self._source_of(name) == "kernel":
-            kernel: Any = getattr(type(self), f"{label}_kernel")
-            address = compile_kernel(kernel, "residual").address
-            return self._run(address, name, t, q, v, self.packed_parameters)
+            return self._run(self._compiled_kernel(name).address, name, t, q, v, self.packed_parameters)
         if name not in ("dg", "dg_dt", "d2g"):
+            label = self._user_names.get(name, name)
             arguments = ", ".join(self._arguments[label])
             raise InputError(f"{type(self).__name__} defines no {label}({arguments})")
         if self._compiles_derivatives:

@@ -248,9 +248,8 @@ class ConstraintManifold(CompiledParts):
             "velocity"; "energy" where the class has a method ``energy(q, v)``.
         """
         q, v, _ = self.state_parts(np.asarray(u, dtype=float))
-        errors = {"constraint": float(np.abs(self._part("g", float(t), q, v)).max())}
-        if v is not None and "g" not in self._with_velocity:
-            errors["velocity"] = float(np.abs(self._velocity_defect(float(t), q, v)).max())
+        values = np.abs(self.invariants(u, t)).reshape(-1, self.n_constraints).max(axis=1)
+        errors = dict(zip(("constraint", "velocity"), values.tolist(), strict=False))
         energy: Callable[..., Any] | None = getattr(self, "energy", None)
         if energy is not None and v is not None:
             errors["energy"] = float(energy(q, v))
