@@ -131,16 +131,6 @@ def factor(s: Any, matrix: Any, pivots: Any, size: Any) -> Any:
 
 
 @within_compiled
-def measure(s: Any, size: Any) -> None:
-    """Set the logarithm of the determinant of the saddle-point matrix from its factors."""
-    total, saddle = 0.0, doubles(s.saddle)
-    for k in range(size):
-        total += np.log(abs(saddle[k * size + k]))
-    s.log_determinant = total
-    s.least_log_determinant = min(s.least_log_determinant, total)
-
-
-@within_compiled
 def substitute(matrix: Any, pivots: Any, x: Any, size: Any) -> None:
     """Solve with factors, in place."""
     for k in range(size):
@@ -408,7 +398,10 @@ def accelerate(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
             for i in range(m):
                 rhs[at + i] -= alpha * value[i]
     size = n if form == FIRST else n + m
-    measure(s, size)
+    s.log_determinant = 0.0
+    for k in range(size):
+        s.log_determinant += np.log(abs(doubles(s.saddle)[k * size + k]))
+    s.least_log_determinant = min(s.least_log_determinant, s.log_determinant)
     solve_saddle(s, rhs, size)
     s.marks.counts.solve += 1
     defined = True

@@ -364,9 +364,6 @@ class QuasiLagrangeProblem(QuasiSecondOrderProblem):
 
     B = _SecondOrderProblem.B
 
-    def _is_velocity_free(self, name: str) -> bool:
-        return name == "B" or super()._is_velocity_free(name)
-
 
 class NonholonomicProblem(_SecondOrderProblem):
     r"""Equations of second order with constraints on velocities, index 2.

@@ -384,9 +384,8 @@ class ManifoldDAE(DirectSweeper):
         self._n = pointers.n
         # Number of unknowns that are no multipliers.
         self._bound = 2 * self._n if FORMS[pointers.kind] >= SECOND else self._n
-        weights, scales = None, problem.run_scales
-        if self.tolerance is not None:
-            weights = self.tolerance.weights_of(problem, 1.0, self._bound, plain=True)
+        goal, scales = self.tolerance, problem.run_scales
+        weights = None if goal is None else goal.weights_of(problem, 1.0, self._bound, plain=True)
         self._weights = weights
         self._memory = self._allocate(pointers, problem.n)
         s = self._memory.structure

@@ -301,20 +301,16 @@ class PartDerivatives(QuasilinearParts):
         self._complex[key] = takes
         return takes
 
-    @property
+    @functools.cached_property
     def _compiles_derivatives(self) -> bool:
         """Whether derivatives of constraints that are not given come from compiled functions."""
-        known = self._complex.get("compiled")
-        if known is None:
-            derived = set(self._parts_of_kind()) & {"dg", "dg_dt", "d2g"}
-            sources = {name: self._source_of(name) for name in derived}
-            known = self._source_of("g") == "kernel" and "method" not in (sources["dg"], sources["dg_dt"])
-            if self._rates_vanish:
-                del sources["dg_dt"]
-            if known and "" in sources.values():
-                known = self._complex_kernel("g") is not None
-            self._complex["compiled"] = known
-        return known
+        derived = set(self._parts_of_kind()) & {"dg", "dg_dt", "d2g"}
+        sources = {name: self._source_of(name) for name in derived}
+        if self._source_of("g") != "kernel" or "method" in (sources["dg"], sources["dg_dt"]):
+            return False
+        if self._rates_vanish:
+            del sources["dg_dt"]
+        return "" not in sources.values() or self._complex_kernel("g") is not None
 
     def _derived_dg(self, t: float, q: Any, v: Any, factor: float = 1.0) -> Any:
         """The matrix dg; differences are taken with the usual steps times a factor."""

@@ -596,6 +596,7 @@ class QuasilinearProblem(ConstraintManifold):
         exact = not overridden and all(self._takes_complex(name, t, q, v) for name in names)
         # The parts are functions of u and u' alone, and F is linear in all else.
         known: dict[str, Vector] = {}
+        of_velocity = self._with_velocity - ({"B"} if self.kind == "eulag" else set())
 
         def fixed(name: str, *at: Any) -> Vector:
             if name not in known:
@@ -603,8 +604,7 @@ class QuasilinearProblem(ConstraintManifold):
             return known[name]
 
         def moving(name: str, *at: Any) -> Any:
-            stays = j >= self._size and self._is_velocity_free(name)
-            return fixed(name) if stays else self._at(name, *at)
+            return fixed(name) if j >= self._size and name not in of_velocity else self._at(name, *at)
 
         def along(s: Any) -> Vector:
             value, rate = x + c * s * unit[j], dx + s * unit[j]
@@ -620,7 +620,3 @@ class QuasilinearProblem(ConstraintManifold):
         for j in range(self.n):
             columns.append(slope_along(along, exact, float(lengths[j])))
         return np.ascontiguousarray(np.transpose(columns))
-
-    def _is_velocity_free(self, name: str) -> bool:
-        """Whether a part does not depend on u'."""
-        return name not in self._with_velocity
