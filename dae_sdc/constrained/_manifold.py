@@ -303,8 +303,7 @@ def correct(s: Any, t: Any, u: Any, v: Any, x: Any, way: Any, eta: Any) -> Any:
 @within_compiled
 def lift(s: Any, t: Any, z: Any, u: Any, v: Any) -> Any:
     """From local coordinates to u and v, which hold guesses; G and the factors of [G; U^T] are left there."""
-    n, m, form = s.n, s.m, s.form
-    d = n - m
+    n, m, d, form = s.n, s.m, s.n - s.m, s.form
     if not s.chart or form == NONHOLONOMIC:
         copy(z, n, u)
         z = entries_from(z, n)
@@ -718,9 +717,7 @@ def take_step(s: Any, t: Any, h: Any) -> Any:
         status = explicit_step(s, t, h)
     if status == SOLVED and s.numbers.error <= 1.0:
         n, u1, v1, a1, slope = s.n, doubles(s.u1), doubles(s.v1), doubles(s.a1), doubles(s.end_slope_row)
-        write_state(
-            s, u1, v1, doubles(s.end_multipliers), entries_from(doubles(s.end_rows), s.points * s.size)
-        )
+        write_state(s, u1, v1, doubles(s.end_multipliers), doubles(s.end_rows + 8 * s.points * s.size))
         copy(v1 if s.form >= SECOND else a1, n, slope)
         if s.form >= SECOND:
             copy(a1, n, entries_from(slope, n))

@@ -77,9 +77,6 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
         multipliers = self.n_constraints if self.kind == "daeq2" else 0
         return Block("u", self.n_u, 1), Block("lambda", multipliers, self._index())
 
-    def _index(self) -> int:
-        return 2 if self.kind == "daeq2" and self.formulation == "index-2" else 1
-
     def _first_names(self, names: Sequence[str]) -> list[str]:
         rows = self._count() - self.n_constraints
         return [f"rate {x}" for x in (names[: self.n_u] if rows == self.n_u else range(rows))]
@@ -320,10 +317,10 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
     def _nearest_consistent(self, t: float, q: Vector, v: Vector | None) -> tuple[Vector, Vector]:
         assert v is not None
         q = self._projected(t, q)
-        G, defect = self._part("dg", t, q), self._velocity_defect(t, q, v)
-        v = v - np.linalg.lstsq(G, defect, rcond=None)[0]
-        # Once more: a large first defect leaves a rounding error.
-        return q, v - np.linalg.lstsq(G, self._velocity_defect(t, q, v), rcond=None)[0]
+        G = self._part("dg", t, q)
+        for _ in range(2):  # a large first defect leaves a rounding error
+            v = v - np.linalg.lstsq(G, self._velocity_defect(t, q, v), rcond=None)[0]
+        return q, v
 
     def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
         super()._check_constraints(t, q, v, advice)

@@ -530,11 +530,9 @@ class ManifoldDAE(DirectSweeper):
         self.dipped = good and bool(s.dipped)
         s.marks.counts.add_to(L.prob)
         if adaptive:
-            order = self.method.embedded_order
-            assert order is not None
             worst = int(s.marks.where) if status == SOLVED else 0
             reason = "" if status == SOLVED else self._reason(status)
-            self.outcome = Outcome(status == SOLVED, error, order + 1, 0.0, 0.0, reason, worst)
+            self.outcome = Outcome(status == SOLVED, error, self._solver.order, 0.0, 0.0, reason, worst)
         elif status != SOLVED:
             kind = SingularMatrixError if status in (DEPENDENT, SINGULAR) else SolveError
             raise kind(

@@ -47,17 +47,14 @@ def supplied(method: Callable[..., Any]) -> Callable[..., Any]:
 def part(name: str, meaning: str, velocity: bool = False, implicit: str = "") -> Callable[..., npt.ArrayLike]:
     """The method of a part, or of its ``implicit`` form, which a class gives as a kernel or leaves out."""
 
-    def moving(self: Any, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        value: npt.ArrayLike = self._supply(name, t, q, v)
-        return value
+    def moving(self: Any, t: float, q: Vector, v: Vector, /) -> Any:
+        return self._supply(name, t, q, v)
 
-    def resting(self: Any, t: float, u: Vector, /) -> npt.ArrayLike:
-        value: npt.ArrayLike = self._supply(name, t, u)
-        return value
+    def resting(self: Any, t: float, u: Vector, /) -> Any:
+        return self._supply(name, t, u)
 
-    def of_blocks(self: Any, t: float, u: Vector, p: Vector, w: Vector, /) -> npt.ArrayLike:
-        value: npt.ArrayLike = self._supply(name, t, np.concatenate([u, p, w]))
-        return value
+    def of_blocks(self: Any, t: float, u: Vector, p: Vector, w: Vector, /) -> Any:
+        return self._supply(name, t, np.concatenate([u, p, w]))
 
     method = supplied(of_blocks if implicit else moving if velocity else resting)
     method.__name__, method.__doc__ = implicit or name, meaning

@@ -158,12 +158,11 @@ class ConstraintManifold(CompiledParts):
         """Raise InconsistentStateError for values of constraints beyond the tolerance."""
         relative = np.abs(values) / scale
         worst = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
-        tolerance = LARGEST_VIOLATION
-        if relative[worst] <= tolerance:
+        if relative[worst] <= LARGEST_VIOLATION:
             return
         raise InconsistentStateError(
             f"{what} of {type(self).__name__} violates {rule} '{self.constraint_names[worst]}' at t={t:.6g}: "
-            f"residual {values[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e}); {advice}"
+            f"residual {values[worst]:.2g} (tolerance {LARGEST_VIOLATION * scale[worst]:.1e}); {advice}"
         )
 
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
@@ -546,11 +545,10 @@ class QuasilinearProblem(ConstraintManifold):
         return type(self).eval_f is not QuasilinearProblem.eval_f
 
     def _last_rows(self) -> str:
-        if self.kind in ("daeq3", "eulag"):
+        if self._is_holonomic:
             forms = {"index-3": "constraint", "index-2": "hidden", "ggl": "both", "index-1": "derivative"}
             return forms[self.formulation]
-        differentiated = self.formulation == "index-1" and self.kind in ("daeq2", "nohol")
-        return "derivative" if differentiated else "constraint"
+        return "derivative" if self.formulation == "index-1" and self._has_multipliers else "constraint"
 
     @property
     def kernels(self) -> Kernels | None:
