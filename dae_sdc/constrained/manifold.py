@@ -385,21 +385,20 @@ class ManifoldDAE(DirectSweeper):
         # Number of unknowns that are no multipliers.
         self._bound = 2 * self._n if FORMS[pointers.kind] >= SECOND else self._n
         goal, scales = self.tolerance, problem.run_scales
-        weights = None if goal is None else goal.weights_of(problem, 1.0, self._bound, plain=True)
-        self._weights = weights
+        self._weights = None if goal is None else goal.weights_of(problem, 1.0, self._bound, plain=True)
         self._memory = self._allocate(pointers, problem.n)
         s = self._memory.structure
         s.size, s.n_diff = problem.n, problem.n_diff
-        s.rattles, s.adaptive = self.method.treatment == "rattle", weights is not None
+        s.rattles, s.adaptive = self.method.treatment == "rattle", goal is not None
         s.rows = 1 + (len(self._theta) if self.keeps_interior else 0)
         self._take_parts(pointers)
         self._left = self._start = self.advanced = None
         if s.rattles:
             self._check_separable(problem)
-        if weights is not None:
-            s.rtol = weights.rtol
+        if self._weights is not None:
+            s.rtol = self._weights.rtol
             for name in ("counted", "atol"):
-                if (values := getattr(weights, name)) is not None:
+                if (values := getattr(self._weights, name)) is not None:
                     self._memory.replace(name, np.ascontiguousarray(values))
             self._memory.replace("sizes", scales.unknowns)
             self._memory.replace("seen", scales.seen)

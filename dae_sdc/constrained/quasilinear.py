@@ -66,8 +66,7 @@ def solve_saddle(
     if condition < LEAST_CONDITION:
         raise SingularMatrixError(_reason(A, B, G, names, what))
     solution, _ = lapack.dgetrs(factors, pivots, rhs / rows)
-    found: Vector = solution / columns
-    return found
+    return np.asarray(solution / columns)
 
 
 def dependent(G: Vector) -> tuple[int, int | None]:
