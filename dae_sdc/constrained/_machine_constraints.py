@@ -137,16 +137,6 @@ def _d2g(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
             out[i] += weight * (sums[i] + found[i] - middle[i])
 
 
-def _transposed(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
-    """The matrix B that is the transpose of dg; the residual and its Jacobian do without."""
-    n, m, matrix = own.n, own.m, doubles(own.dg_value)
-    rates = address_of(v) if own.by_velocity != 0 else address_of(u)
-    call_residual(own.dg, t, address_of(u), rates, address_of(p), own.dg_value)
-    for i in range(m):
-        for j in range(n):
-            out[j * m + i] = matrix[i * n + j]
-
-
 def _selection(own: Any, t: Any, u: Any, v: Any, p: Any, out: Any) -> None:
     """A = [I 0 0] of implicit equations in x = (u, p, w)."""
     n, rows = own.n, own.n_u
@@ -361,7 +351,7 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
 
 
 _KERNEL = compiling.SIGNATURES["residual"]
-_WITH_WORKSPACE = (_dg, _dg_dt, _d2g, _zero, _transposed, _selection, _derivative, _residual)
+_WITH_WORKSPACE = (_dg, _dg_dt, _d2g, _zero, _selection, _derivative, _residual)
 C_FUNCTIONS = compiling.c_functions(
     {write.__name__[1:]: (_of_workspace(write), _KERNEL) for write in _WITH_WORKSPACE}
     | {"jacobian": (_jacobian, compiling.SIGNATURES["jacobian"])}

@@ -24,7 +24,6 @@ from dae_sdc.constrained import manifold as own
 from dae_sdc.constrained.manifold import (
     DEPENDENT,
     FIRST,
-    GOING,
     NONHOLONOMIC,
     SECOND,
     SINGULAR,
@@ -50,6 +49,8 @@ CORRECTOR_ITERATIONS = 12  # Largest number of Newton iterations that find a poi
 ITERATIONS_IN_GOOD_CHART = 6
 # Last relative change of Newton's method for a point on the manifold; it then leaves the square of that.
 CORRECTOR_TOLERANCE = 1e-8
+# Ways of Newton's method: with coordinates eta in the chart, along A^-1 B, and along that of the start.
+WITHIN_CHART, ALONG_B, ALONG_KEPT_B = range(3)
 TINY_PIVOT = 1e-13  # Pivot, relative to the largest entry of its row, that counts as zero.
 
 _view = RecordView(ManifoldMemory)
@@ -130,16 +131,6 @@ def factor(s: Any, matrix: Any, pivots: Any, size: Any) -> Any:
 
 
 @within_compiled
-def measure(s: Any, size: Any) -> None:
-    """Set the logarithm of the determinant of the saddle-point matrix from its factors."""
-    total, saddle = 0.0, doubles(s.saddle)
-    for k in range(size):
-        total += np.log(abs(saddle[k * size + k]))
-    s.log_determinant = total
-    s.least_log_determinant = min(s.least_log_determinant, total)
-
-
-@within_compiled
 def substitute(matrix: Any, pivots: Any, x: Any, size: Any) -> None:
     """Solve with factors, in place."""
     for k in range(size):
@@ -198,10 +189,8 @@ def make_chart(s: Any, t: Any, u: Any, v: Any) -> Any:
     """A new chart at a point: an orthonormal basis U of the kernel of G, by reflections of G^T."""
     n, m = s.n, s.m
     evaluate_constraint_jacobian(s, t, u, v)
-    Q, R, G = doubles(s.reflections), doubles(s.chart_matrix), doubles(s.dg_value)
-    for i in range(n):
-        for j in range(n):
-            Q[i * n + j] = 1.0 if i == j else 0.0
+    G, W, width = doubles(s.dg_value), doubles(s.saddle), m + n  # [G^T I], in rows of n + m
+    clear(W, n * width)
     for k in range(m):
         size = 0.0
         for j in range(n):
@@ -211,43 +200,38 @@ def make_chart(s: Any, t: Any, u: Any, v: Any) -> Any:
             s.marks.where = k
             return DEPENDENT if size == 0.0 else UNDEFINED
         for j in range(n):
-            R[j * n + k] = G[k * n + j] / size
+            W[j * width + k] = G[k * n + j] / size
+    for i in range(n):
+        W[i * width + m + i] = 1.0
     for k in range(m):
         norm = 0.0
         for i in range(k, n):
-            norm += R[i * n + k] ** 2
+            norm += W[i * width + k] ** 2
         norm = np.sqrt(norm)
         if not norm > TINY_PIVOT:
             s.marks.where = k
             return DEPENDENT
-        if R[k * n + k] > 0.0:
+        if W[k * width + k] > 0.0:
             norm = -norm
         # The reflection I - beta w w^T with w = column - norm e_k.
-        R[k * n + k] -= norm
-        beta = -1.0 / (norm * R[k * n + k])
-        for j in range(k + 1, m):
+        W[k * width + k] -= norm
+        beta = -1.0 / (norm * W[k * width + k])
+        for j in range(k + 1, width):
             total = 0.0
             for i in range(k, n):
-                total += R[i * n + k] * R[i * n + j]
+                total += W[i * width + k] * W[i * width + j]
             total *= beta
             for i in range(k, n):
-                R[i * n + j] -= total * R[i * n + k]
-        for i in range(n):
-            total = 0.0
-            for j in range(k, n):
-                total += Q[i * n + j] * R[j * n + k]
-            total *= beta
-            for j in range(k, n):
-                Q[i * n + j] -= total * R[j * n + k]
+                W[i * width + j] -= total * W[i * width + k]
     bound = v if s.form == NONHOLONOMIC else u
     basis = doubles(s.basis)
     copy(bound, n, doubles(s.base))
     for i in range(n):
         for j in range(n - m):
-            basis[i * (n - m) + j] = Q[i * n + m + j]
+            basis[i * (n - m) + j] = W[(m + j) * width + m + i]
     s.marks.valid = s.marks.fresh = 1
     s.marks.made += 1
-    return SOLVED
+    return SOLVED if factor_chart(s) else SINGULAR
 
 
 @within_compiled
@@ -278,57 +262,54 @@ def turn(s: Any) -> Any:
 
 
 @within_compiled
-def improve(s: Any, x: Any) -> Any:
-    """Add the correction at rhs to ``x``; returns whether Newton's method is done, fails or goes on."""
-    s.marks.counts.newton += 1
-    rhs = doubles(s.rhs)
-    change = size = 0.0
-    for i in range(s.n):
-        x[i] += rhs[i]
-        change, size = max(change, abs(rhs[i])), max(size, abs(x[i]))
-    before = s.last_change
-    s.last_change = change
-    if not change < np.inf:
-        return UNDEFINED
-    if change <= CORRECTOR_TOLERANCE * size or change <= 1e-300:
-        return SOLVED
-    return SLOW if change > 2.0 * before else GOING
-
-
-@within_compiled
-def correct(s: Any, t: Any, eta: Any, u: Any, v: Any, x: Any) -> Any:
-    """Newton's method for [g; U^T (x - base) - eta] = 0 from ``x``: ``u`` or, nonholonomic, ``v``."""
-    n, m, rhs, value = s.n, s.m, doubles(s.rhs), doubles(s.g_value)
-    s.last_change = np.inf
+def correct(s: Any, t: Any, u: Any, v: Any, x: Any, way: Any, eta: Any) -> Any:
+    """Newton's method for g = 0 from ``x``, which is ``u`` or, nonholonomic, ``v``, on one of the ways."""
+    n, m, rhs, value, before = s.n, s.m, doubles(s.rhs), doubles(s.g_value), np.inf
+    at = n - m if s.form == FIRST else n
     for iteration in range(CORRECTOR_ITERATIONS):
         evaluate(s, s.g, t, u, v, value)
         evaluate_constraint_jacobian(s, t, u, v)
-        if not factor_chart(s):
-            return SINGULAR
-        project_on_chart(s, x, True, entries_from(rhs, m))
-        negate(value, m, rhs)
-        for i in range(n - m):
-            rhs[m + i] = eta[i] - rhs[m + i]
-        solve_chart(s, rhs)
-        status = improve(s, x)
-        if status != GOING:
-            if status == SOLVED and iteration >= ITERATIONS_IN_GOOD_CHART:
+        if way == WITHIN_CHART:
+            if not factor_chart(s):
+                return SINGULAR
+            project_on_chart(s, x, True, entries_from(rhs, m))
+            negate(value, m, rhs)
+            for i in range(n - m):
+                rhs[m + i] = eta[i] - rhs[m + i]
+            solve_chart(s, rhs)
+        else:
+            if not (factor_saddle(s, t, u, v) if way == ALONG_B else factor_filled(s, True)):
+                return SINGULAR
+            clear(rhs, at)
+            negate(value, m, entries_from(rhs, at))
+            solve_saddle(s, rhs, at + m)
+        s.marks.counts.newton += 1
+        change = size = 0.0
+        for i in range(n):
+            x[i] += rhs[i]
+            change, size = max(change, abs(rhs[i])), max(size, abs(x[i]))
+        if not change < np.inf:
+            return UNDEFINED
+        if change <= CORRECTOR_TOLERANCE * size or change <= 1e-300:
+            if way == WITHIN_CHART and iteration >= ITERATIONS_IN_GOOD_CHART:
                 s.marks.valid = 0
-            return status
+            return SOLVED
+        if change > 2.0 * before:
+            return SLOW
+        before = change
     return SLOW
 
 
 @within_compiled
 def lift(s: Any, t: Any, z: Any, u: Any, v: Any) -> Any:
     """From local coordinates to u and v, which hold guesses; G and the factors of [G; U^T] are left there."""
-    n, m, form = s.n, s.m, s.form
-    d = n - m
+    n, m, d, form = s.n, s.m, s.n - s.m, s.form
     if not s.chart or form == NONHOLONOMIC:
         copy(z, n, u)
         z = entries_from(z, n)
     status = SOLVED
     if s.chart:
-        status = correct(s, t, z, u, v, v if form == NONHOLONOMIC else u)
+        status = correct(s, t, u, v, v if form == NONHOLONOMIC else u, WITHIN_CHART, z)
     elif form >= SECOND:
         copy(z, n, v)
     if status != SOLVED:
@@ -416,7 +397,10 @@ def accelerate(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> Any:
             for i in range(m):
                 rhs[at + i] -= alpha * value[i]
     size = n if form == FIRST else n + m
-    measure(s, size)
+    s.log_determinant = 0.0
+    for k in range(size):
+        s.log_determinant += np.log(abs(doubles(s.saddle)[k * size + k]))
+    s.least_log_determinant = min(s.least_log_determinant, s.log_determinant)
     solve_saddle(s, rhs, size)
     s.marks.counts.solve += 1
     defined = True
@@ -445,14 +429,8 @@ def local(s: Any, first: Any, second: Any, of_state: Any, out: Any) -> None:
 
 
 @within_compiled
-def local_slope(s: Any, v: Any, a: Any, out: Any) -> None:
-    """z' from the derivatives: v and a, or u' alone in ``a``."""
-    local(s, v if s.form >= SECOND else a, a, False, out)
-
-
-@within_compiled
-def guess(s: Any, after: Any, u: Any, v: Any) -> None:
-    """Extrapolate the state from the start of the step over a time ``after``."""
+def place(s: Any, t: Any, after: Any, u: Any, v: Any) -> Any:
+    """u and v where the local coordinates are those at z, from guesses by the start of the step."""
     form, u0, v0, a0 = s.form, doubles(s.u0), doubles(s.v0), doubles(s.a0)
     for i in range(s.n):
         if form >= SECOND:
@@ -460,18 +438,17 @@ def guess(s: Any, after: Any, u: Any, v: Any) -> None:
             v[i] = v0[i] + after * a0[i]
         else:
             u[i] = u0[i] + after * a0[i]
+    return lift(s, t + after, doubles(s.z), u, v)
 
 
 @within_compiled
 def stage(s: Any, t: Any, after: Any, u: Any, v: Any, a: Any, multipliers: Any, slope: Any) -> Any:
     """State and slope where the local coordinates are those at z."""
-    z = doubles(s.z)
-    guess(s, after, u, v)
-    status = lift(s, t + after, z, u, v)
+    status = place(s, t, after, u, v)
     if status == SOLVED:
         status = accelerate(s, t + after, u, v, a, multipliers)
     if status == SOLVED:
-        local_slope(s, v, a, slope)
+        local(s, v if s.form >= SECOND else a, a, False, slope)
     return status
 
 
@@ -487,18 +464,15 @@ def combine(s: Any, h: Any, weights: Any, count: Any, out: Any) -> None:
 
 
 @within_compiled
-def chart_at_start(s: Any, t: Any, anew: Any) -> Any:
+def chart_at_start(s: Any, t: Any) -> Any:
     """The chart in which a step is taken: the last one while it is near the tangent space, or a new one."""
     s.marks.fresh = 0
     u, v = doubles(s.u0), doubles(s.v0)
-    if s.marks.valid and not anew:
+    if s.marks.valid:
         evaluate_constraint_jacobian(s, t, u, v)
         if factor_chart(s) and turn(s) >= s.turned:
             return SOLVED
-    status = make_chart(s, t, u, v)
-    if status == SOLVED and not factor_chart(s):
-        return SINGULAR
-    return status
+    return make_chart(s, t, u, v)
 
 
 @within_compiled
@@ -507,7 +481,7 @@ def stages(s: Any, t: Any, h: Any) -> Any:
     sign, K, size = s.marks.chart_sign, doubles(s.K), s.coordinates
     times, weights, z, z1 = doubles(s.stage_times), doubles(s.stage_weights), doubles(s.z), doubles(s.z1)
     local(s, doubles(s.u0), doubles(s.v0), True, doubles(s.z0))
-    local_slope(s, doubles(s.v0), doubles(s.a0), K)
+    local(s, doubles(s.v0 if s.form >= SECOND else s.a0), doubles(s.a0), False, K)
     u, v, a, multipliers = doubles(s.u), doubles(s.v), doubles(s.a), doubles(s.multipliers)
     for i in range(1, s.stages):
         combine(s, h, entries_from(weights, i * s.slopes), i, z)
@@ -564,26 +538,6 @@ def estimate(s: Any, h: Any) -> Any:
 
 
 @within_compiled
-def project(s: Any, t: Any, u: Any, v: Any, x: Any, along: Any) -> Any:
-    """Move ``x``, which is ``u`` or, nonholonomic, ``v``, along A^-1 B, evaluated ``along`` x, to g = 0."""
-    n, m, rhs, value = s.n, s.m, doubles(s.rhs), doubles(s.g_value)
-    at = n - m if s.form == FIRST else n
-    s.last_change = np.inf
-    for _ in range(CORRECTOR_ITERATIONS):
-        evaluate(s, s.g, t, u, v, value)
-        evaluate_constraint_jacobian(s, t, u, v)
-        if not (factor_saddle(s, t, u, v) if along else factor_filled(s, True)):
-            return SINGULAR
-        clear(rhs, at)
-        negate(value, m, entries_from(rhs, at))
-        solve_saddle(s, rhs, at + m)
-        status = improve(s, x)
-        if status != GOING:
-            return status
-    return SLOW
-
-
-@within_compiled
 def project_velocity(s: Any, t: Any, u: Any, v: Any) -> Any:
     """Move v along A^-1 B to where G v + g_t = 0; G is evaluated at u."""
     n, m, rhs, G = s.n, s.m, doubles(s.rhs), doubles(s.dg_value)
@@ -606,12 +560,12 @@ def project_state(s: Any, t: Any, u: Any, v: Any, a: Any, multipliers: Any) -> A
     """The projections of the method for a state, and the derivative there."""
     form, status = s.form, SOLVED
     if s.positions and form != NONHOLONOMIC:
-        status = project(s, t, u, v, u, True)
+        status = correct(s, t, u, v, u, ALONG_B, u)
     if status == SOLVED and s.velocities:
         if form == SECOND:
             status = project_velocity(s, t, u, v)
         elif form == NONHOLONOMIC:
-            status = project(s, t, u, v, v, True)
+            status = correct(s, t, u, v, v, ALONG_B, v)
     if status != SOLVED:
         return status
     evaluate_constraint_jacobian(s, t, u, v)
@@ -632,11 +586,11 @@ def differentiate(s: Any, t: Any) -> Any:
 def explicit_step(s: Any, t: Any, h: Any) -> Any:
     """A step of an explicit Runge-Kutta method; how it ended."""
     s.numbers.error, s.least_log_determinant = 0.0, np.inf
-    status = chart_at_start(s, t, False) if s.chart else SOLVED
+    status = chart_at_start(s, t) if s.chart else SOLVED
     if status == SOLVED:
         status = stages(s, t, h)
         if status != SOLVED and s.chart and not s.marks.fresh:
-            status = chart_at_start(s, t, True)
+            status = make_chart(s, t, doubles(s.u0), doubles(s.v0))
             if status == SOLVED:
                 status = stages(s, t, h)
     if status != SOLVED:
@@ -680,8 +634,7 @@ def interior(s: Any, t: Any, h: Any) -> Any:
     for k in range(s.points):
         combine(s, h, entries_from(weights, k * s.slopes), known, z)
         after = times[k] * h
-        guess(s, after, u, v)
-        status = lift(s, t + after, z, u, v)
+        status = place(s, t, after, u, v)
         if status == SOLVED:
             if projects:
                 status = project_state(s, t + after, u, v, a, multipliers)
@@ -701,8 +654,7 @@ def rattle(s: Any, t: Any, h: Any) -> Any:
     evaluate_constraint_jacobian(s, t, u0, v0)
     if not factor_saddle(s, t, u0, v0):
         return SINGULAR
-    evaluate(s, s.h, t, u0, v0, a)
-    if not free_acceleration(s, a):
+    if not free_acceleration(s, t, u0, v0, a):
         return SINGULAR
     B, G, has_B = doubles(s.B_value), doubles(s.dg_value), s.B != 0
     for i in range(n):
@@ -710,13 +662,12 @@ def rattle(s: Any, t: Any, h: Any) -> Any:
         for j in range(m):
             B[i * m + j] = B[i * m + j] if has_B else G[j * n + i]
     s.least_log_determinant = np.inf
-    status = project(s, t + h, u1, v0, u1, False)
+    status = correct(s, t + h, u1, v0, u1, ALONG_KEPT_B, u1)
     if status != SOLVED:
         return status
     for i in range(n):
         v1[i] = (u1[i] - u0[i]) / h
-    evaluate(s, s.h, t + h, u1, v1, a)
-    if not free_acceleration(s, a):
+    if not free_acceleration(s, t + h, u1, v1, a):
         return SINGULAR
     for i in range(n):
         v1[i] += 0.5 * h * a[i]
@@ -729,14 +680,15 @@ def rattle(s: Any, t: Any, h: Any) -> Any:
 
 
 @within_compiled
-def free_acceleration(s: Any, force: Any) -> Any:
-    """A^-1 times a force, in place, with A as it was evaluated last."""
+def free_acceleration(s: Any, t: Any, u: Any, v: Any, out: Any) -> Any:
+    """A^-1 h into ``out``, with A as it was evaluated last."""
     matrix = doubles(s.chart_matrix)
+    evaluate(s, s.h, t, u, v, out)
     copy(doubles(s.A_value), s.n * s.n, matrix)
     s.marks.counts.factorization += 1
     if factor(s, matrix, integers(s.chart_pivots), s.n) >= 0:
         return False
-    solve_chart(s, force)
+    solve_chart(s, out)
     return True
 
 
@@ -765,9 +717,7 @@ def take_step(s: Any, t: Any, h: Any) -> Any:
         status = explicit_step(s, t, h)
     if status == SOLVED and s.numbers.error <= 1.0:
         n, u1, v1, a1, slope = s.n, doubles(s.u1), doubles(s.v1), doubles(s.a1), doubles(s.end_slope_row)
-        write_state(
-            s, u1, v1, doubles(s.end_multipliers), entries_from(doubles(s.end_rows), s.points * s.size)
-        )
+        write_state(s, u1, v1, doubles(s.end_multipliers), doubles(s.end_rows + 8 * s.points * s.size))
         copy(v1 if s.form >= SECOND else a1, n, slope)
         if s.form >= SECOND:
             copy(a1, n, entries_from(slope, n))

@@ -77,9 +77,6 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
         multipliers = self.n_constraints if self.kind == "daeq2" else 0
         return Block("u", self.n_u, 1), Block("lambda", multipliers, self._index())
 
-    def _index(self) -> int:
-        return 2 if self.kind == "daeq2" and self.formulation == "index-2" else 1
-
     def _first_names(self, names: Sequence[str]) -> list[str]:
         rows = self._count() - self.n_constraints
         return [f"rate {x}" for x in (names[: self.n_u] if rows == self.n_u else range(rows))]
@@ -150,20 +147,14 @@ class ImplicitDAE(QuasilinearProblem):
         self.__dict__["n_u"] = self._size - self.n_constraints
         super()._set_texts()
 
-    @supplied
-    def F(self, t: float, u: Vector, p: Vector, w: Vector, /) -> npt.ArrayLike:
-        """The equations F(t, u, u', w), shape (n_u + n_w,)."""
-        return self._supply("g", t, np.concatenate([u, p, w]))
-
-    @supplied
-    def dF(self, t: float, u: Vector, p: Vector, w: Vector, /) -> npt.ArrayLike:
-        """The matrix [F_u F_p F_w], shape (n_u + n_w, 2 n_u + n_w)."""
-        return self._supply("dg", t, np.concatenate([u, p, w]))
-
-    @supplied
-    def dF_dt(self, t: float, u: Vector, p: Vector, w: Vector, /) -> npt.ArrayLike:
-        """The partial derivative of F with respect to t, shape (n_u + n_w,)."""
-        return self._supply("dg_dt", t, np.concatenate([u, p, w]))
+    F = part("g", "The equations F(t, u, u', w), shape (n_u + n_w,).", implicit="F")
+    dF = part("dg", "The matrix [F_u F_p F_w], shape (n_u + n_w, 2 n_u + n_w).", implicit="dF")
+    dF_dt = part(
+        "dg_dt", "The partial derivative of F with respect to t, shape (n_u + n_w,).", implicit="dF_dt"
+    )
+    g = part("g", "F as a function of t and x = (u, p, w), shape (n_u + n_w,).")
+    dg = part("dg", "The matrix dF/dx, shape (n_u + n_w, 2 n_u + n_w).")
+    dg_dt = part("dg_dt", "The partial derivative of F with respect to t with x fixed, shape (n_u + n_w,).")
 
     def A(self, t: float, x: Vector, /) -> Vector:
         """The matrix [I 0 0] of the quasilinear form, shape (n_u, 2 n_u + n_w)."""
@@ -173,28 +164,10 @@ class ImplicitDAE(QuasilinearProblem):
         """The right-hand side p of the quasilinear form, shape (n_u,)."""
         return np.array(x[self.n_u : 2 * self.n_u])
 
-    def g(self, t: float, x: Vector, /) -> npt.ArrayLike:
-        """F as a function of t and x = (u, p, w), shape (n_u + n_w,)."""
-        value: npt.ArrayLike = self.F(t, *self._split(x))
-        return value
-
-    def dg(self, t: float, x: Vector, /) -> npt.ArrayLike:
-        """The matrix dF/dx, shape (n_u + n_w, 2 n_u + n_w)."""
-        value: npt.ArrayLike = self.dF(t, *self._split(x))
-        return value
-
-    def dg_dt(self, t: float, x: Vector, /) -> npt.ArrayLike:
-        """The partial derivative of F with respect to t with x fixed, shape (n_u + n_w,)."""
-        value: npt.ArrayLike = self.dF_dt(t, *self._split(x))
-        return value
-
     def part_arguments(self, name: str, q: Vector, v: Vector | None) -> tuple[Vector, ...]:
         """See :meth:`QuasilinearParts.part_arguments`."""
-        return self._split(q)
-
-    def _split(self, x: Vector) -> tuple[Vector, Vector, Vector]:
         n = self.n_u
-        return x[:n], x[n : 2 * n], x[2 * n :]
+        return (q[:n], q[n : 2 * n], q[2 * n :]) if name in self._user_names else (q,)
 
     def _blocks(self) -> tuple[Block, ...]:
         return Block("u", self.n_u, 1), Block("p", self.n_u, 1), Block("w", self.n_w, 1)
@@ -250,6 +223,11 @@ class _SecondOrderProblem(QuasilinearProblem):
 
     A = part("A", "The matrix A(t, u, u') of masses, shape (n, n).", velocity=True)
     h = part("h", "The forces h(t, u, u'), shape (n,).", velocity=True)
+
+    @supplied
+    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """The matrix G^T of the Jacobian of the constraints, shape (n, m)."""
+        return self._part("dg", t, q, v).T
 
     def _blocks(self) -> tuple[Block, ...]:
         n, m, highest = self.n_u, self.n_constraints, self._index()
@@ -339,10 +317,10 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
     def _nearest_consistent(self, t: float, q: Vector, v: Vector | None) -> tuple[Vector, Vector]:
         assert v is not None
         q = self._projected(t, q)
-        G, defect = self._part("dg", t, q), self._velocity_defect(t, q, v)
-        v = v - np.linalg.lstsq(G, defect, rcond=None)[0]
-        # Once more: a large first defect leaves a rounding error.
-        return q, v - np.linalg.lstsq(G, self._velocity_defect(t, q, v), rcond=None)[0]
+        G = self._part("dg", t, q)
+        for _ in range(2):  # a large first defect leaves a rounding error
+            v = v - np.linalg.lstsq(G, self._velocity_defect(t, q, v), rcond=None)[0]
+        return q, v
 
     def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
         super()._check_constraints(t, q, v, advice)
@@ -372,29 +350,16 @@ class QuasiLagrangeProblem(QuasiSecondOrderProblem):
 
     Examples
     --------
-    >>> class Rod(ds.QuasiLagrangeProblem):
-    ...     def A(self, t, q, v):
-    ...         return np.eye(2)
-    ...     def h(self, t, q, v):
-    ...         return [0.0, -9.81]
-    ...     def g(self, t, q):
-    ...         return [0.5 * (q @ q - 1.0)]
-    ...
-    >>> Rod(2, 1).consistent(0.0, [0.6, -0.8], [0.0, 0.0]).round(3)
-    array([ 0.6  , -0.8  ,  0.   ,  0.   ,  7.848])
+    >>> problem = ds.RigidPendulum()
+    >>> isinstance(problem, ds.QuasiLagrangeProblem), problem.names
+    (True, ('x', 'y', 'v_x', 'v_y', 'lambda'))
     """
 
     kind = "eulag"
     fixed_constraints = True
     _needed = ("A", "h", "g")
 
-    @supplied
-    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix g_u^T, shape (n, m)."""
-        return self._part("dg", t, q).T
-
-    def _is_velocity_free(self, name: str) -> bool:
-        return name == "B" or super()._is_velocity_free(name)
+    B = _SecondOrderProblem.B
 
 
 class NonholonomicProblem(_SecondOrderProblem):
@@ -430,11 +395,6 @@ class NonholonomicProblem(_SecondOrderProblem):
     _arguments = {name: ("t", "q", "v") for name in ("A", "h", "g", "dg", "dg_dt")}
     _needed = ("A", "h", "g")
     _with_velocity = frozenset(("A", "B", "h", "g", "dg", "dg_dt"))
-
-    @supplied
-    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix G^T, shape (n, m)."""
-        return self._part("dg", t, q, v).T
 
     g = part("g", "The constraints g(t, u, u'), shape (m,).", velocity=True)
     dg = part("dg", "The matrix G = dg/du', shape (m, n).", velocity=True)

@@ -29,8 +29,7 @@ from dae_sdc.sweepers.tolerance import Outcome
 # Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and A
 # u'' + B lambda = h with g(u, u') = 0.
 FIRST, MULTIPLIED, SECOND, NONHOLONOMIC = range(4)
-# How a step has ended, or that an iteration goes on.
-SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR, GOING = range(6)
+SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR = range(5)  # How a step has ended.
 # Form of each type of equations.
 FORMS = {"daeq1": 0, "daeq2": 1, "daeq3": 2, "eulag": 2, "nohol": 3}
 HOLONOMIC = ("daeq3", "eulag")  # Types with constraints on positions.
@@ -235,7 +234,6 @@ class ManifoldMemory(ctypes.Structure):
             ctypes.c_double,
             "alpha beta",  # coefficients of Baumgarte's stabilisation
             "turned",  # cosine of the angle to the tangent space below which a new chart is made
-            "last_change",  # of an iteration
             "rtol rate",  # of weights, see :class:`~dae_sdc.sweepers.tolerance.Weights`; the last is not used
             # Logarithm of the determinant of the saddle-point matrix: the last one, that at the start of the
             # step, the least within the step and that at its end.
@@ -271,9 +269,9 @@ class ManifoldMemory(ctypes.Structure):
             "chart_pivots saddle_pivots",  # integers, (n + m,)
             "basis",  # U, (n, d)
             "chart_matrix",  # [G; U^T] or a copy of A, and then its factors, (n, n)
-            "reflections",  # (n, n)
             "A_value B_value dg_value",  # (n, n), (n, m), (m, n)
-            "saddle",  # [A B; G 0] or [A; G], and then its factors, (n + m, n + m) or (n, n)
+            # [A B; G 0] or [A; G], and then its factors, (n + m, n + m) or (n, n); reflected for a chart
+            "saddle",
             "end_rows",  # states within the step and that at its end, (points + 1, unknowns)
             "end_slope_row",  # the derivative of the last, NaN where no equation gives one, (unknowns,)
             # Logarithms of the determinant in the last steps, at the start and the least within, (steps, 2)
@@ -386,23 +384,21 @@ class ManifoldDAE(DirectSweeper):
         self._n = pointers.n
         # Number of unknowns that are no multipliers.
         self._bound = 2 * self._n if FORMS[pointers.kind] >= SECOND else self._n
-        weights, scales = None, problem.run_scales
-        if self.tolerance is not None:
-            weights = self.tolerance.weights_of(problem, 1.0, self._bound, plain=True)
-        self._weights = weights
+        goal, scales = self.tolerance, problem.run_scales
+        self._weights = None if goal is None else goal.weights_of(problem, 1.0, self._bound, plain=True)
         self._memory = self._allocate(pointers, problem.n)
         s = self._memory.structure
         s.size, s.n_diff = problem.n, problem.n_diff
-        s.rattles, s.adaptive = self.method.treatment == "rattle", weights is not None
+        s.rattles, s.adaptive = self.method.treatment == "rattle", goal is not None
         s.rows = 1 + (len(self._theta) if self.keeps_interior else 0)
         self._take_parts(pointers)
         self._left = self._start = self.advanced = None
         if s.rattles:
             self._check_separable(problem)
-        if weights is not None:
-            s.rtol = weights.rtol
+        if self._weights is not None:
+            s.rtol = self._weights.rtol
             for name in ("counted", "atol"):
-                if (values := getattr(weights, name)) is not None:
+                if (values := getattr(self._weights, name)) is not None:
                     self._memory.replace(name, np.ascontiguousarray(values))
             self._memory.replace("sizes", scales.unknowns)
             self._memory.replace("seen", scales.seen)
@@ -429,7 +425,7 @@ class ManifoldDAE(DirectSweeper):
             **dict.fromkeys(("z0", "z1", "z", "local_error"), size),
             **dict.fromkeys(("multipliers", "end_multipliers", "g_value", "rest_value"), m),
             **dict.fromkeys(("scale", "rhs"), n + m),
-            **dict.fromkeys(("chart_matrix", "reflections", "A_value"), (n, n)),
+            **dict.fromkeys(("chart_matrix", "A_value"), (n, n)),
             **{"K": (slopes, size), "basis": (n, d), "B_value": (n, m), "dg_value": (m, n)},
             **{"saddle": (n + m, n + m), "end_rows": (points + 1, total), "end_slope_row": total},
         }
@@ -450,8 +446,6 @@ class ManifoldDAE(DirectSweeper):
         self._failure, s = pointers.failure, self._memory.structure
         for name, function in zip(PARTS, pointers.addresses.tolist(), strict=False):
             setattr(s, name, function)
-        if pointers.kind in ("eulag", "nohol"):
-            s.B = 0
         self._memory.replace("p", pointers.p)
 
     def _check_separable(self, problem: QuasilinearProblem) -> None:
@@ -460,18 +454,12 @@ class ManifoldDAE(DirectSweeper):
         u0 = self.level.u[0].view(np.ndarray)
         q, v, t = u0[:n], u0[n : 2 * n], self.level.time
         other_q, other_v = q + generator.standard_normal(n), v + 1.0 + generator.standard_normal(n)
-        near, far = np.asarray(problem.A(t, q, v)), np.asarray(problem.A(t, other_q, other_v))
-        if not np.allclose(near, far, rtol=1e-10, atol=0.0):
-            raise InputError(
-                f"'{self.method.name}' needs a constant A; that of {type(problem).__name__} changes with "
-                f"positions or velocities, use a projected or chart method"
-            )
-        force, other = np.asarray(problem.h(t, q, v)), np.asarray(problem.h(t, q, other_v))
-        if not np.allclose(force, other, rtol=1e-10, atol=1e-300):
-            raise InputError(
-                f"'{self.method.name}' needs forces that depend on positions alone; h of "
-                f"{type(problem).__name__} changes with velocities, use a projected or chart method"
-            )
+        cls = type(problem).__name__
+        constant = f"a constant A; that of {cls} changes with positions or velocities"
+        at_rest = f"forces that depend on positions alone; h of {cls} changes with velocities"
+        for part, place, need in ((problem.A, other_q, constant), (problem.h, q, at_rest)):
+            if not np.allclose(part(t, q, v), part(t, place, other_v), rtol=1e-10, atol=1e-300):
+                raise InputError(f"'{self.method.name}' needs {need}, use a projected or chart method")
 
     # --- steps ----------------------------------------------------------------------------------------------
 
@@ -541,11 +529,9 @@ class ManifoldDAE(DirectSweeper):
         self.dipped = good and bool(s.dipped)
         s.marks.counts.add_to(L.prob)
         if adaptive:
-            order = self.method.embedded_order
-            assert order is not None
             worst = int(s.marks.where) if status == SOLVED else 0
             reason = "" if status == SOLVED else self._reason(status)
-            self.outcome = Outcome(status == SOLVED, error, order + 1, 0.0, 0.0, reason, worst)
+            self.outcome = Outcome(status == SOLVED, error, self._solver.order, 0.0, 0.0, reason, worst)
         elif status != SOLVED:
             kind = SingularMatrixError if status in (DEPENDENT, SINGULAR) else SolveError
             raise kind(

@@ -24,7 +24,7 @@ from dae_sdc.dae.jacobian import (
 )
 from dae_sdc.dae.kernels import compile_kernel, machine
 from dae_sdc.dae.machine_code import CFunction, entry
-from dae_sdc.dae.memory import STEP, Callback, CallbackFailure, fields, no_copy, tell_addresses
+from dae_sdc.dae.memory import Callback, CallbackFailure, fields, no_copy, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import guard_methods, real_numbers, undefined
@@ -44,19 +44,20 @@ def supplied(method: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-def part(name: str, meaning: str, velocity: bool = False) -> Callable[..., npt.ArrayLike]:
-    """The method of a part that a class gives as a kernel or leaves to be derived."""
+def part(name: str, meaning: str, velocity: bool = False, implicit: str = "") -> Callable[..., npt.ArrayLike]:
+    """The method of a part, or of its ``implicit`` form, which a class gives as a kernel or leaves out."""
 
-    def moving(self: Any, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        value: npt.ArrayLike = self._supply(name, t, q, v)
-        return value
+    def moving(self: Any, t: float, q: Vector, v: Vector, /) -> Any:
+        return self._supply(name, t, q, v)
 
-    def resting(self: Any, t: float, u: Vector, /) -> npt.ArrayLike:
-        value: npt.ArrayLike = self._supply(name, t, u)
-        return value
+    def resting(self: Any, t: float, u: Vector, /) -> Any:
+        return self._supply(name, t, u)
 
-    method = supplied(moving if velocity else resting)
-    method.__name__, method.__doc__ = name, meaning
+    def of_blocks(self: Any, t: float, u: Vector, p: Vector, w: Vector, /) -> Any:
+        return self._supply(name, t, np.concatenate([u, p, w]))
+
+    method = supplied(of_blocks if implicit else moving if velocity else resting)
+    method.__name__, method.__doc__ = implicit or name, meaning
     return method
 
 
@@ -125,9 +126,14 @@ class QuasilinearParts(ProblemDAE):
         return self.fixed_constraints and "g" not in self._with_velocity
 
     def _parts_of_kind(self) -> tuple[str, ...]:
-        """The parts that this kind has."""
-        absent = {"daen1": ("B", "d2g"), "daeq1": ("B", "d2g"), "daeq2": ("d2g",), "nohol": ("d2g",)}
-        return tuple(name for name in PARTS if name not in absent.get(self.kind, ()))
+        """The parts that this kind has; B is none where it is the transpose of dg."""
+        absent: tuple[str, ...] = () if self.kind == "daeq3" else ("B", "d2g")
+        absent = {"daeq2": ("d2g",), "eulag": ("B",)}.get(self.kind, absent)
+        return tuple(name for name in PARTS if name not in absent)
+
+    @property
+    def _has_multipliers(self) -> bool:
+        return self.kind not in ("daen1", "daeq1")
 
     def given_part(self, name: str) -> tuple[str, str, tuple[int, ...]]:
         """How the class gives one of :data:`PARTS`: "method", "kernel" or "", its name and its shape."""
@@ -142,10 +148,14 @@ class QuasilinearParts(ProblemDAE):
         known: str | None = self._sources.get(name)
         return how_given(type(self), self._user_names.get(name, name)) if known is None else known
 
+    def _call(self, name: str, t: Any, q: Any, v: Any) -> Any:
+        """What the method of a part returns for numbers of any type."""
+        method: Callable[..., Any] = getattr(self, self._user_names.get(name, name))
+        return method(t, *self.part_arguments(name, q, v))
+
     def _part(self, name: str, t: float, q: Vector, v: Vector | None = None) -> Vector:
         """A part as a real array of its shape."""
-        method: Callable[..., Any] = getattr(self, name)
-        value = method(t, q, v) if name in self._with_velocity else method(t, q)
+        value = self._call(name, t, q, v)
         if type(value) is np.ndarray and value.dtype == np.float64 and value.shape == self._shapes[name]:
             return value
         return self._checked(name, value)
@@ -178,10 +188,13 @@ class QuasilinearParts(ProblemDAE):
         machine("residual_at")(address, float(t), *arrays)
         return out
 
-    def _complex_kernel(self, name: str) -> Any:
+    def _compiled_kernel(self, name: str, form: str = "residual") -> Any:
         kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
+        return compile_kernel(kernel, form)
+
+    def _complex_kernel(self, name: str) -> Any:
         try:
-            return compile_kernel(kernel, "complex")
+            return self._compiled_kernel(name, "complex")
         except InputError:
             return None
 
@@ -241,7 +254,6 @@ class PartDerivatives(QuasilinearParts):
     def _begin_parts(self) -> None:
         super()._begin_parts()
         self._complex: dict[str, bool] = {}
-        self._steps = 1j * STEP * np.eye(self._size)
         self._derivatives_checked = False
 
     def _scales(self, q: Vector) -> tuple[Vector, float]:
@@ -257,7 +269,9 @@ class PartDerivatives(QuasilinearParts):
         return float(min(0.5 * time, *(scales[moving] / np.abs(v[moving])), np.inf))
 
     def _takes_complex(self, name: str, t: float, q: Vector, v: Vector | None, time: bool = False) -> bool:
-        """Whether a part takes complex u (and u'), or a complex t; tried once, near a given point."""
+        """Whether a part takes complex u (and u'), or a complex t; tried once, near a given real point."""
+        if _are_complex(q, v):
+            return False
         key = f"{name}(t)" if time else name
         known = self._complex.get(key)
         if known is not None:
@@ -272,12 +286,11 @@ class PartDerivatives(QuasilinearParts):
             second = (1.0 + (np.abs(v) if v is not None else 0.0)) * np.sin(1.0 + 3.0 * np.arange(self._size))
             place = q + 0.01 * first
             rate = second if v is None else v + 0.01 * second
-            method: Callable[..., Any] = getattr(self, name)
 
             def along(s: Any) -> Any:
                 moment = t + s * length if time else t
                 u, w = (place, rate) if time else (place + s * first, rate + s * second)
-                return np.asarray(method(moment, u, w) if name in self._with_velocity else method(moment, u))
+                return np.asarray(self._call(name, moment, u, w))
 
             takes = takes_complex(along)
         else:
@@ -285,113 +298,81 @@ class PartDerivatives(QuasilinearParts):
         self._complex[key] = takes
         return takes
 
-    @property
+    @functools.cached_property
     def _compiles_derivatives(self) -> bool:
         """Whether derivatives of constraints that are not given come from compiled functions."""
-        known = self._complex.get("compiled")
-        if known is None:
-            derived = set(self._parts_of_kind()) & {"dg", "dg_dt", "d2g"}
-            sources = {name: self._source_of(name) for name in derived}
-            known = self._source_of("g") == "kernel" and "method" not in (sources["dg"], sources["dg_dt"])
-            if self._rates_vanish:
-                del sources["dg_dt"]
-            if known and "" in sources.values():
-                known = self._complex_kernel("g") is not None
-            self._complex["compiled"] = known
-        return known
+        derived = set(self._parts_of_kind()) & {"dg", "dg_dt", "d2g"}
+        sources = {name: self._source_of(name) for name in derived}
+        if self._source_of("g") != "kernel" or "method" in (sources["dg"], sources["dg_dt"]):
+            return False
+        if self._rates_vanish:
+            del sources["dg_dt"]
+        return "" not in sources.values() or self._complex_kernel("g") is not None
 
-    def _g_at(self, t: Any, q: Any, v: Any) -> Any:
-        """The constraints for arguments of any type."""
-        is_real = not (np.iscomplexobj(q) or np.iscomplexobj(v))
-        is_plain = is_real and self._source_of("g") == "kernel"
-        return self._part("g", t, q, v) if is_plain else self._at_complex("g", t, q, v)
-
-    def _differenced_dg(self, g: Callable[..., Any], t: float, q: Any, v: Any, factor: float = 1.0) -> Any:
-        """The matrix dg by differences of order 6, with the usual steps times a factor."""
-        at_rest = "g" not in self._with_velocity
-        scales = self._scales(np.real(q))[0] if at_rest else 1.0 + np.abs(np.real(v))
-
-        def along(e: Vector) -> Callable[[Any], Any]:
-            return (lambda s: g(t, q + s * e, v)) if at_rest else (lambda s: g(t, q, v + s * e))
-
-        steps = zip(np.eye(self._size), (factor * FIRST_DIFFERENCE * scales).tolist(), strict=True)
-        return np.transpose([slope(along(e), step) for e, step in steps])
-
-    def _derived_dg(self, t: float, q: Vector, v: Vector | None, factor: float = 1.0) -> Vector:
+    def _derived_dg(self, t: float, q: Any, v: Any, factor: float = 1.0) -> Any:
         """The matrix dg; differences are taken with the usual steps times a factor."""
         if "g" not in self._complex:
             self._part("g", t, q, v)  # checks its shape
-        if not self._takes_complex("g", t, q, v):
-            return np.ascontiguousarray(self._differenced_dg(self._g_at, t, q, v, factor))
-        if v is not None and "g" in self._with_velocity:
-            rows = [self._g_at(t, q, w) for w in v + self._steps]
-        else:
-            rows = [self._g_at(t, z, v) for z in q + self._steps]
-        return np.ascontiguousarray(np.array(rows, dtype=np.complex128).imag.T) / STEP
+        at_rest = "g" not in self._with_velocity
+        exact, scales = self._takes_complex("g", t, q, v), self._scales(q)[0] if at_rest else 1.0 + np.abs(v)
 
-    def _derived_dg_dt(self, t: float, q: Vector, v: Vector | None, factor: float = 1.0) -> Vector:
+        def along(e: Vector) -> Callable[[Any], Any]:
+            if at_rest:
+                return lambda s: self._at("g", t, q + s * e, v)
+            return lambda s: self._at("g", t, q, v + s * e)
+
+        unit, lengths = np.eye(self._size), (factor * scales).tolist()
+        columns = [slope_along(along(e), exact, length) for e, length in zip(unit, lengths, strict=True)]
+        return np.ascontiguousarray(np.transpose(columns))
+
+    def _derived_dg_dt(self, t: float, q: Any, v: Any, factor: float = 1.0) -> Any:
         if self._rates_vanish:
             return np.zeros(self.n_constraints)
         exact = self._takes_complex("g", t, q, v, time=True)
-        rate = _slope(lambda s: self._g_at(t + s, q, v), exact, factor * self._scales(q)[1])
+        rate = slope_along(lambda s: self._at("g", t + s, q, v), exact, factor * self._scales(q)[1])
         if v is None or "g" not in self._with_velocity:
             return rate
         exact = self._takes_complex("g", t, q, v)
-        return rate + _slope(lambda s: self._g_at(t, q + s * v, v), exact, factor * self._reach(q, v))
+        return rate + slope_along(lambda s: self._at("g", t, q + s * v, v), exact, factor * self._reach(q, v))
 
-    def _derived_d2g(self, t: float, q: Vector, v: Vector, factor: float = 1.0) -> Vector:
+    def _derived_d2g(self, t: float, q: Any, v: Any, factor: float = 1.0) -> Any:
         """g_tt + 2 g_tq v + g_qq(v, v); the last two are the slope at 0 of g_q(t + 2 s, q + s v) v."""
         time, reach = factor * self._scales(q)[1], factor * self._reach(q, v)
-        if self._source_of("dg"):
+        if self._source_of("dg") and not _are_complex(q, v):
             if self._takes_complex("dg", t, q, v):
-                changes = complex_slope(lambda s: self._at_complex("dg", t, q + s * v, v) @ v)
-                changes = changes + 2.0 * _slope(lambda s: self._part("dg", t + s, q) @ v, False, time)
+                changes = complex_slope(lambda s: self._at("dg", t, q + s * v, v) @ v)
+                changes = changes + 2.0 * slope_along(lambda s: self._part("dg", t + s, q) @ v, False, time)
             else:
-                changes = _slope(lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, False, reach)
+                changes = slope_along(lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, False, reach)
         elif self._takes_complex("g", t, q, v):
 
             def along(s: float) -> Vector:
-                return complex_slope(lambda h: self._g_at(t + 2.0 * s, q + (s + h) * v, v))
+                return complex_slope(lambda h: self._at("g", t + 2.0 * s, q + (s + h) * v, v))
 
-            changes = _slope(along, False, reach)
+            changes = slope_along(along, False, reach)
         else:
-            return np.asarray(curvature(lambda s: self._g_at(t + s, q + s * v, v), SECOND_DIFFERENCE * reach))
+            return np.asarray(
+                curvature(lambda s: self._at("g", t + s, q + s * v, v), SECOND_DIFFERENCE * reach)
+            )
         if self._rates_vanish:
             return changes
-        if self._source_of("dg_dt"):
-            explicit = _slope(lambda s: self._part("dg_dt", t + s, q), False, time)
-        elif self._takes_complex("g", t, q, v, time=True):
-
-            def rate(s: float) -> Vector:
-                return complex_slope(lambda h: self._g_at(t + s + h, q, v))
-
-            explicit = _slope(rate, False, time)
+        if self._source_of("dg_dt") or self._takes_complex("g", t, q, v, time=True):
+            explicit = slope_along(lambda s: self._at("dg_dt", t + s, q), False, time)
         else:
-            explicit = curvature(lambda s: self._g_at(t + s, q, v), SECOND_DIFFERENCE * time)
+            explicit = curvature(lambda s: self._at("g", t + s, q, v), SECOND_DIFFERENCE * time)
         return np.asarray(changes + explicit)
 
-    def _at_complex(self, name: str, t: float, q: Any, v: Any = None) -> Any:
-        """A part for complex u and u'; derivatives that no class gives are differences of order 6."""
+    def _at(self, name: str, t: Any, q: Any, v: Any = None) -> Any:
+        """A part for real or complex numbers; what no class gives is differenced where they are complex."""
         given = self._source_of(name)
-        if given == "kernel":
+        if given == "kernel" and _are_complex(q, v):
             address = self._complex_kernel(name).address
             return self._run(address, name, t, q, v, self.packed_parameters, np.complex128)
-        if given == "method":
-            method: Callable[..., Any] = getattr(self, name)
-            return np.asarray(method(t, q, v) if name in self._with_velocity else method(t, q))
+        if given:
+            return np.asarray(self._call(name, t, q, v))
         if name == "B":
-            return self._at_complex("dg", t, q, v).T
-        g = functools.partial(self._at_complex, "g")
-        if name == "dg":
-            return self._differenced_dg(g, t, q, v)
-        if name == "d2g":
-            reach = self._reach(np.real(q), np.real(v))
-            return curvature(lambda s: g(t + s, q + s * v, v), SECOND_DIFFERENCE * reach)
-        rate = slope(lambda s: g(t + s, q, v), FIRST_DIFFERENCE * self._scales(np.real(q))[1])
-        if "g" in self._with_velocity:
-            reach = self._reach(np.real(q), np.real(v))
-            rate = rate + slope(lambda s: g(t, q + s * v, v), FIRST_DIFFERENCE * reach)
-        return rate
+            return self._at("dg", t, q, v).T
+        return getattr(self, f"_derived_{name}")(t, q, v)
 
     def _check_derivatives(self, t: float, q: Vector, v: Vector | None) -> None:
         """Compare derivatives that the class gives with automatic ones, once."""
@@ -461,7 +442,11 @@ class PartDerivatives(QuasilinearParts):
         return True
 
 
-def _slope(function: Callable[[Any], Any], exact: bool, length: float) -> Vector:
+def _are_complex(q: Any, v: Any) -> bool:
+    return np.iscomplexobj(q) or np.iscomplexobj(v)
+
+
+def slope_along(function: Callable[[Any], Any], exact: bool, length: float) -> Vector:
     """f'(0) by a complex step, which is ``exact``, or by differences over a part of a length."""
     return complex_slope(function) if exact else np.asarray(slope(function, FIRST_DIFFERENCE * length))
 
@@ -493,8 +478,8 @@ class Pointers(NamedTuple):
     # n, m: numbers of functions u and of constraints.
     n: int
     m: int
-    # Shape (8,). Of A, B, h, g, dg, dg_dt and d2g, and 0; 0 for a part that the kind does not have. First-
-    # order equations do not read v. For "nohol", dg is dg/dv, dg_dt is g_t + g_u v, and d2g is the same.
+    # Shape (8,). Of A, B, h, g, dg, dg_dt and d2g, and 0; 0 for a part that the kind does not have, as B of
+    # "eulag" and "nohol". First-order equations do not read v. For "nohol", dg is dg/dv, dg_dt g_t + g_u v.
     addresses: npt.NDArray[np.int64]
     # Parameters, to be passed without a copy: numbers that the functions need stand before them in memory.
     p: Vector
@@ -600,8 +585,6 @@ class CompiledParts(PartDerivatives):
                 p = owner.array
         for name in self._parts_of_kind():
             addresses[PARTS.index(name)] = functions[name].address
-        if self.kind == "nohol":
-            addresses[PARTS.index("d2g")] = addresses[PARTS.index("dg_dt")]
         kind = "daeq1" if self.kind == "daen1" else self.kind
         owners = (*functions.values(), owner)
         return Pointers(kind, self._size, self.n_constraints, addresses, p, self._failure, owners, source)
@@ -612,8 +595,7 @@ class CompiledParts(PartDerivatives):
         functions: dict[str, Any] = {}
         for name in self._parts_of_kind():
             if self._source_of(name) == "kernel":
-                kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
-                functions[name] = compile_kernel(kernel, "residual")
+                functions[name] = self._compiled_kernel(name)
             elif name in structure:
                 functions[name] = machine_function(structure[name])
             else:
@@ -625,17 +607,16 @@ class CompiledParts(PartDerivatives):
     def _substitutes(self) -> dict[str, str]:
         """Names of the parts that :mod:`dae_sdc.constrained._machine_constraints` computes from others."""
         derived = {name: name for name in ("dg", "dg_dt", "d2g") if not self._source_of(name)}
-        derived |= {"dg_dt": "zero"} if "dg_dt" in derived and self._rates_vanish else {}
-        return derived | ({"B": "transposed"} if self.kind in ("eulag", "nohol") else {})
+        return derived | ({"dg_dt": "zero"} if "dg_dt" in derived and self._rates_vanish else {})
 
     def _supply(self, name: str, t: float, q: Any, v: Any = None) -> Vector:
         """A part that the class gives as a kernel or leaves to be derived."""
-        label = self._user_names.get(name, name)
+        if self._source_of(name) == "method":  # under another name
+            return self._part(name, t, q, v)
         if self._source_of(name) == "kernel":
-            kernel: Any = getattr(type(self), f"{label}_kernel")
-            address = compile_kernel(kernel, "residual").address
-            return self._run(address, name, t, q, v, self.packed_parameters)
+            return self._run(self._compiled_kernel(name).address, name, t, q, v, self.packed_parameters)
         if name not in ("dg", "dg_dt", "d2g"):
+            label = self._user_names.get(name, name)
             arguments = ", ".join(self._arguments[label])
             raise InputError(f"{type(self).__name__} defines no {label}({arguments})")
         if self._compiles_derivatives:
@@ -692,7 +673,7 @@ class CompiledParts(PartDerivatives):
         workspace = self._make_workspace(functions)
         memory = workspace.memory
         memory.start, memory.rows = self._size if "A" in self._with_velocity else 0, self._shapes["A"][0]
-        memory.multiplied = "B" in functions
+        memory.multiplied = self._has_multipliers
         memory.form = LAST_ROWS.index(self._last_rows())
         memory.A, memory.h = functions["A"].address, functions["h"].address
         if self._source_of("B"):
@@ -709,7 +690,7 @@ class CompiledParts(PartDerivatives):
             return
         workspace, last = self.kernel_workspace(), self._last_rows()
         fields = {"A": "complex_A", "h": "complex_h", "B": "complex_B"}
-        if last != "constraint" or ("B" in workspace.functions and not self._source_of("B")):
+        if last != "constraint" or self.kind in ("eulag", "nohol"):
             fields["dg"] = "complex_dg"
         if last == "constraint" and "g" in self._with_velocity:
             fields["g"] = "complex_g"

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from dae_sdc.arguments import is_integer
-from dae_sdc.constrained.parts import PARTS, CompiledParts, how_given, machine_function
+from dae_sdc.constrained.parts import PARTS, CompiledParts, how_given, machine_function, slope_along
 from dae_sdc.dae.consistency import LARGEST_VIOLATION
 from dae_sdc.dae.kernels import (
     COMPLEX_STEP,
@@ -25,7 +25,6 @@ from dae_sdc.dae.kernels import (
     matrix_of_kernel,
     residual_of_kernel,
 )
-from dae_sdc.dae.memory import STEP
 from dae_sdc.dae.projection import EquationFunctions, project
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import real_numbers, unguarded
@@ -41,13 +40,16 @@ LEAST_INDEPENDENCE: Final = 1e-11
 LARGEST_PROJECTED_VIOLATION: Final = 1e-8
 
 
+def _saddle(A: Vector, B: Vector | None, G: Vector) -> Vector:
+    return np.vstack([A, G]) if B is None else np.block([[A, B], [G, np.zeros((len(G), len(G)))]])
+
+
 def solve_saddle(
     A: Vector, B: Vector | None, G: Vector, rhs: Vector, names: Sequence[str], what: str
 ) -> Vector:
     """Solve [A B; G 0] x = rhs, or [A; G] x = rhs where B is None."""
     # Shapes: A (n, n), B (n, m), G (m, n), rhs (n + m,) or (n,) -> (n + m,) or (n,).
-    m = len(G)
-    matrix = np.vstack([A, G]) if B is None else np.block([[A, B], [G, np.zeros((m, m))]])
+    matrix = _saddle(A, B, G)
     if not (np.isfinite(matrix).all() and np.isfinite(rhs).all()):
         raise EvaluationError(f"the equations of {what} have a NaN or infinite value; check the state there")
     rows = np.abs(matrix).max(axis=1)
@@ -64,28 +66,19 @@ def solve_saddle(
     if condition < LEAST_CONDITION:
         raise SingularMatrixError(_reason(A, B, G, names, what))
     solution, _ = lapack.dgetrs(factors, pivots, rhs / rows)
-    found: Vector = solution / columns
-    return found
+    return np.asarray(solution / columns)
 
 
 def dependent(G: Vector) -> tuple[int, int | None]:
     """Rank of a matrix, and the first row that depends on those before it."""
-    # Shapes: G (m, n).
-    basis: list[Vector] = []
-    first = None
+    # Shapes: G (m, n), m <= n.
     sizes = np.linalg.norm(G, axis=1)
-    least = ROW_ROUND_OFF * max(sizes.max(initial=0.0), 1.0)
-    for i, row in enumerate(G):
-        rest = row.copy()
-        for _ in range(2):  # twice is enough
-            for direction in basis:
-                rest -= (direction @ rest) * direction
-        size = np.linalg.norm(rest)
-        if sizes[i] > least and size > LEAST_INDEPENDENCE * sizes[i]:
-            basis.append(rest / size)
-        elif first is None:
-            first = i
-    return len(basis), first
+    is_row = sizes > ROW_ROUND_OFF * max(sizes.max(initial=0.0), 1.0)
+    unit_rows = G / np.where(is_row, sizes, np.inf)[:, None]
+    rests = np.abs(np.diagonal(np.linalg.qr(unit_rows.T, mode="r")))
+    weak = np.flatnonzero(rests <= LEAST_INDEPENDENCE)
+    rank = int(np.linalg.matrix_rank(unit_rows, LEAST_INDEPENDENCE))
+    return rank, int(weak[0]) if len(weak) else None
 
 
 def _reason(A: Vector, B: Vector | None, G: Vector, names: Sequence[str], what: str) -> str:
@@ -133,19 +126,19 @@ class ConstraintManifold(CompiledParts):
         t, n = float(t), self._size
         place = self._vector("u", q)
         rate = None if v is None else self._vector("u'", v)
-        A, h, G = (self._part(name, t, place, rate) for name in ("A", "h", "dg"))
-        B = None if "B" not in self._parts_of_kind() else self._part("B", t, place, rate)
-        rhs = np.concatenate([h, -self._part(self._rest, t, place, rate)])
-        solution = solve_saddle(A, B, G, rhs, self.constraint_names, self._described(t))
+        rhs = np.concatenate([self._part("h", t, place, rate), -self._part(self._rest, t, place, rate)])
+        blocks = self._saddle_blocks(t, place, rate)
+        solution = solve_saddle(*blocks, rhs, self.constraint_names, self._described(t))
         return solution[:n], solution[n:]
 
     def saddle_matrix(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
         """The matrix [A B; G 0], [A; G] where there are no multipliers, of :meth:`saddle_point`."""
         # Shapes: q and v (n_u,) -> (k, k).
-        A, G = self._part("A", t, q, v), self._part("dg", t, q, v)
-        if "B" not in self._parts_of_kind():
-            return np.vstack([A, G])
-        return np.block([[A, self._part("B", t, q, v)], [G, np.zeros((len(G), len(G)))]])
+        return _saddle(*self._saddle_blocks(t, q, v))
+
+    def _saddle_blocks(self, t: float, q: Vector, v: Vector | None) -> tuple[Vector, Vector | None, Vector]:
+        B = self._part("B", t, q, v) if self._has_multipliers else None
+        return self._part("A", t, q, v), B, self._part("dg", t, q, v)
 
     def _vector(self, name: str, values: Any, count: int | None = None) -> Vector:
         """Values that a user gave as a new array; raises InputError for unusable ones."""
@@ -164,12 +157,11 @@ class ConstraintManifold(CompiledParts):
         """Raise InconsistentStateError for values of constraints beyond the tolerance."""
         relative = np.abs(values) / scale
         worst = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
-        tolerance = LARGEST_VIOLATION
-        if relative[worst] <= tolerance:
+        if relative[worst] <= LARGEST_VIOLATION:
             return
         raise InconsistentStateError(
             f"{what} of {type(self).__name__} violates {rule} '{self.constraint_names[worst]}' at t={t:.6g}: "
-            f"residual {values[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e}); {advice}"
+            f"residual {values[worst]:.2g} (tolerance {LARGEST_VIOLATION * scale[worst]:.1e}); {advice}"
         )
 
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
@@ -254,9 +246,8 @@ class ConstraintManifold(CompiledParts):
             "velocity"; "energy" where the class has a method ``energy(q, v)``.
         """
         q, v, _ = self.state_parts(np.asarray(u, dtype=float))
-        errors = {"constraint": float(np.abs(self._part("g", float(t), q, v)).max())}
-        if v is not None and "g" not in self._with_velocity:
-            errors["velocity"] = float(np.abs(self._velocity_defect(float(t), q, v)).max())
+        values = np.abs(self.invariants(u, t)).reshape(-1, self.n_constraints).max(axis=1)
+        errors = dict(zip(("constraint", "velocity"), values.tolist(), strict=False))
         energy: Callable[..., Any] | None = getattr(self, "energy", None)
         if energy is not None and v is not None:
             errors["energy"] = float(energy(q, v))
@@ -311,9 +302,6 @@ class ConstraintManifold(CompiledParts):
         return self._part("dg", t, q) @ v + self._part("dg_dt", t, q)
 
 
-CUBE_ROOT_EPS = float(np.cbrt(np.finfo(float).eps))
-
-
 class Block(NamedTuple):
     """Unknowns of one kind in a state: the letter of their names, how many they are, and their index."""
 
@@ -325,7 +313,7 @@ class Block(NamedTuple):
 class QuasilinearProblem(ConstraintManifold):
     """Base of the problems that give their equations by A, B, h and the constraints g.
 
-    The base of :class:`QuasiLagrangeProblem`, whose example shows it.
+    The base of :class:`QuasiSecondOrderProblem`, whose example shows it.
 
     Use :class:`QuasiFirstOrderProblem`, :class:`QuasiSecondOrderProblem`, :class:`NonholonomicProblem`,
     :class:`QuasiLagrangeProblem` or :class:`ImplicitDAE`. Methods take and return arrays; each may instead be
@@ -556,11 +544,10 @@ class QuasilinearProblem(ConstraintManifold):
         return type(self).eval_f is not QuasilinearProblem.eval_f
 
     def _last_rows(self) -> str:
-        if self.kind in ("daeq3", "eulag"):
+        if self._is_holonomic:
             forms = {"index-3": "constraint", "index-2": "hidden", "ggl": "both", "index-1": "derivative"}
             return forms[self.formulation]
-        differentiated = self.formulation == "index-1" and self.kind in ("daeq2", "nohol")
-        return "derivative" if differentiated else "constraint"
+        return "derivative" if self.formulation == "index-1" and self._has_multipliers else "constraint"
 
     @property
     def kernels(self) -> Kernels | None:
@@ -594,7 +581,7 @@ class QuasilinearProblem(ConstraintManifold):
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """The matrix dF/du' + c dF/du, shape (n, n), by complex steps where all parts take them."""
+        """The matrix dF/du' + c dF/du, shape (n, n), by complex steps, or by differences of order 6."""
         if self._compiles_equations:
             self._enter_complex_parts()
             address = machine_function("jacobian").address
@@ -602,33 +589,31 @@ class QuasilinearProblem(ConstraintManifold):
         x, dx, t = u.view(np.ndarray), du.view(np.ndarray), float(t)
         q, v, _ = self.state_parts(x)
         names = [name for name in PARTS if self._source_of(name)]
+        overridden = self._gives_equations()  # by equations that may be others than those of the parts
+        exact = not overridden and all(self._takes_complex(name, t, q, v) for name in names)
+        # The parts are functions of u and u' alone, and F is linear in all else.
+        known: dict[str, Vector] = {}
+        of_velocity = self._with_velocity - ({"B"} if self.kind == "eulag" else set())
+
+        def fixed(name: str, *at: Any) -> Vector:
+            if name not in known:
+                known[name] = self._part(name, t, q, v)
+            return known[name]
+
+        def moving(name: str, *at: Any) -> Any:
+            return fixed(name) if j >= self._size and name not in of_velocity else self._at(name, *at)
+
+        def along(s: Any) -> Vector:
+            value, rate = x + c * s * unit[j], dx + s * unit[j]
+            if overridden:
+                return self.evaluate(attach(value, self.n_diff), attach(rate, self.n_diff), t).copy()
+            return self.residual_of_parts(t, value, rate, moving if j < moved else fixed)
+
+        unit, moved = np.eye(self.n), 0 if c == 0.0 else self._size * (1 if v is None else 2)
+        sizes = np.maximum(1.0, np.abs(x))
+        rates = np.maximum(sizes, np.abs(dx))
+        lengths = rates / np.maximum(1.0, abs(c) * rates / sizes)
         columns = []
-        if all(self._takes_complex(name, t, q, v) for name in names):
-            # The parts are functions of u and u' alone, and F is linear in all else.
-            known: dict[str, Vector] = {}
-
-            def fixed(name: str, *at: Any) -> Vector:
-                if name not in known:
-                    known[name] = self._part(name, t, q, v)
-                return known[name]
-
-            def moving(name: str, *at: Any) -> Vector:
-                stays = j >= self._size and self._is_velocity_free(name)
-                return fixed(name) if stays else self._at_complex(name, *at)
-
-            moved = 0 if c == 0.0 else self._size * (1 if v is None else 2)
-            for j, e in enumerate(np.eye(self.n)):
-                step = x + 1j * c * STEP * e, dx + 1j * STEP * e
-                residual = self.residual_of_parts(t, *step, moving if j < moved else fixed)
-                columns.append(np.imag(residual) / STEP)
-        else:
-            steps = CUBE_ROOT_EPS * np.maximum(1.0, np.maximum(np.abs(x), np.abs(dx)))
-            for e in np.diag(steps):
-                steps = ((attach(x + c * s, self.n_diff), attach(dx + s, self.n_diff)) for s in (e, -e))
-                above, below = (self.evaluate(value, rate, t) for value, rate in steps)
-                columns.append((above - below) / (2.0 * e.sum()))
+        for j in range(self.n):
+            columns.append(slope_along(along, exact, float(lengths[j])))
         return np.ascontiguousarray(np.transpose(columns))
-
-    def _is_velocity_free(self, name: str) -> bool:
-        """Whether a part does not depend on u'."""
-        return name not in self._with_velocity
