@@ -37,9 +37,9 @@ LARGEST_COEFFICIENT_CHANGE = 0.5
 # sign of x does, and say nothing of sizes.
 SMALLEST_PART_OF_MOVE = 2.0**-120
 REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
-# REMEMBEREDSTARTS, LARGEST_REMEMBERED: starts of runs that are remembered, and most unknowns of these.
-REMEMBEREDSTARTS, LARGEST_REMEMBERED = 64, 1000
-STARTS: Final[Recent[Any, tuple[Any, ...]]] = Recent(REMEMBEREDSTARTS)
+# REMEMBERED_STARTS, LARGEST_REMEMBERED: starts of runs that are remembered, and most unknowns of these.
+REMEMBERED_STARTS, LARGEST_REMEMBERED = 64, 1000
+STARTS: Final[Recent[Any, tuple[Any, ...]]] = Recent(REMEMBERED_STARTS)
 
 
 def key_of_start(problem: ProblemDAE, u: MeshDAE, t: float, *about: Any) -> Any:
