@@ -420,7 +420,7 @@ def test_values_say_what_they_lack() -> None:
         found.values(("x",), [[1.0], [2.0]], parameters={"S": 1.0})
     with pytest.raises(InputError, match="parameter S of model m has no value"):
         found.values(("x",), [1.0], [2.0])
-    with pytest.raises(InputError, match="no parameter Z"):
+    with pytest.raises(InputError, match="unknown parameter of model m 'Z'"):
         found.values(("x",), [1.0], parameters={"Z": 1.0})
     with pytest.raises(InputError, match="1 names; got an array of shape"):
         found.values(("x",), [1.0, 2.0])

@@ -284,13 +284,13 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 13_286,
-    "sweepers": 10_866,
+    "run": 13_284,
+    "sweepers": 10_868,
     "problems": 6_765,
-    "dae": 8_143,
+    "dae": 8_139,
     "initial": 5_445,
     "model": 5_916,
-    "control": 5_233,
+    "control": 5_226,
     "constrained": 3_661,
     "structure": 3_248,
     "modelica": 4_784,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,7 +12,7 @@ import numpy as np
 
 from dae_sdc.control.driver import MarkingControl, StepRequests, driver_of
 from dae_sdc.control.events import unknowns_looked_at
-from dae_sdc.dae.consistency import begin_scales, hidden_by_errors, remember, restore
+from dae_sdc.dae.consistency import begin_scales, remember, restore
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.newton import undetermined
 from dae_sdc.dae.scales import Scales, measured_noise
@@ -403,26 +402,19 @@ class AdaptivityDAE(StepRequests, MarkingControl):
                 f"located, noise, or equations stiff for the method; give another rtol or sweeper"
             )
 
-    def must_repeat_run(self, L: Any, value: Any) -> bool:
+    def must_repeat_run(self, L: Any, value: Any, failed: bool = False) -> bool:
         """Whether a run must be repeated with other sizes; if not, ``remark`` names those below tolerance."""
-        return self._again or self._looks_back(L, value, True)
+        again = self._again or self._looks_back(L, value, True)
+        return again or (failed and self._has_small_floors(L))
 
-    def has_small_floors(self, L: Any) -> bool:
+    def _has_small_floors(self, L: Any) -> bool:
         """Whether a run that has failed must be repeated, as an unknown begins to count only there."""
-        # The terms with which it is in balance may be far larger there than at the start of the run. What
-        # rounding may hide there counts as 0.
-        P, u, t, tolerance = L.prob, L.u[0], L.time, L.sweep.tolerance
-        scales, before = P.run_scales, P.run_scales.get_state()
-        if (errors_of := getattr(P, "residual_errors", None)) is not None:
-            du, values = P.dtype_f(P.init), u.view(np.ndarray)
-            with suppress(SolveError):
-                terms = abs(linearize(P, u, du, t).stiffness)
-                hidden, _ = hidden_by_errors(terms, np.abs(values), errors_of(u, du, t))
-                u = attach(np.where(hidden, 0.0, values), P.n_diff)
-        begin_scales(P, u, t, self._span, tolerance.rtol)
+        # The terms with which it is in balance may be far larger there than at the start of the run.
+        scales, before, tolerance = L.prob.run_scales, L.prob.run_scales.get_state(), L.sweep.tolerance
+        begin_scales(L.prob, L.u[0], L.time, self._span, tolerance.rtol)
         there = scales.twin()
         scales.set_state(before)
-        return tolerance.atol is None and scales.raise_floors(there)
+        return tolerance.atol is None and scales.raise_floors(there, tolerance.rtol)
 
     def check_scales(self, L: Any, ended: bool = False) -> None:
         """Look at the sizes of the unknowns after an accepted step, or a run, in a controller of pySDC."""

@@ -65,7 +65,8 @@ def _logs_error(part: str, moment: str, when: str) -> type[Any]:
         getattr(Hooks, moment)(self, step, level_number)
         L = step.levels[level_number]
         L.sweep.compute_end_point()
-        error = getattr(L.prob.state(L.prob.u_exact(L.time + L.dt)), part) - getattr(L.uend, part)
+        exact = L.prob.state(L.prob.u_exact(L.time + L.dt))
+        error = getattr(exact, part) - getattr(L.uend, part)
         add_at_end(self, step, L, entry, float(np.abs(error).max(initial=0.0)))
 
     doc = ERROR_HOOK.format(kind=kind, when=when, entry=entry, name=name)

@@ -25,7 +25,7 @@ from dae_sdc.control.driver import LEAST_REMAINDER, Control, KeepTimeLimit, Step
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.hooks import CheckInitialValue, RequireConvergence, StepRecord, hook_of
 from dae_sdc.control.singular import WatchSingularPoints
-from dae_sdc.dae.consistency import STARTS, key_of_start, remember
+from dae_sdc.dae.consistency import key_of_start, known_start, remember
 from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.deadline import check_at
 from dae_sdc.errors import StepSizeError
@@ -103,7 +103,7 @@ class FixedSteps(StepRequests, Control):
         """The last time of the grid."""
         return self._last
 
-    def finds_wrong_scales(self, L: Any, value: Any) -> bool:
+    def finds_wrong_scales(self, L: Any, value: Any, failed: bool = False) -> bool:
         """False: steps of a fixed size do not depend on the sizes of unknowns."""
         return False
 
@@ -278,7 +278,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                     break
             except StepSizeError:
                 # Steps may have failed because an unknown was measured by a wrong size.
-                if not (steps.must_repeat_run(level, level.u[0]) or steps.has_small_floors(level)):
+                if not steps.must_repeat_run(level, level.u[0], failed=True):
                     raise
             (key, before, _), again = steps.begins, True
             remember(level.prob, key, before, None)
@@ -335,7 +335,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         """Begin a run, or its next attempt, at a state; returns what its first step begins with."""
         step, level, steps = self.MS[0], self.MS[0].levels[0], self.adaptivity
         key = None if again else self._key_of_run(level, value, time)
-        steps.begins = (*steps.begins[:2], None) if again else (key, counts_of(level.prob), STARTS.get(key))
+        steps.begins = (*steps.begins[:2], None) if again else (key, counts_of(level.prob), known_start(key))
         for hook in self.active_hooks:
             hook.reset_stats()
         step.reset_step()

@@ -24,7 +24,6 @@ from dae_sdc.dae.scales import (
     Terms,
     balanced,
     balanced_sizes,
-    entries_of,
     zeros,
 )
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -39,7 +38,7 @@ SMALLEST_PART_OF_MOVE = 2.0**-120
 REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
 # REMEMBERED_STARTS, LARGEST_REMEMBERED: starts of runs that are remembered, and most unknowns of these.
 REMEMBERED_STARTS, LARGEST_REMEMBERED = 64, 1000
-STARTS: Final[Recent[Any, tuple[Any, ...]]] = Recent(REMEMBERED_STARTS)
+_STARTS: Final[Recent[tuple[Any, ...], tuple[Any, ...]]] = Recent(REMEMBERED_STARTS)
 
 
 def key_of_start(problem: ProblemDAE, u: MeshDAE, t: float, *about: Any) -> Any:
@@ -52,6 +51,11 @@ def key_of_start(problem: ProblemDAE, u: MeshDAE, t: float, *about: Any) -> Any:
     of_class = type(problem), kernels.residual, kernels.jacobian, problem.variable_index, problem.interval
     numbers = problem.packed_parameters, u, t, *vars(problem.run_scales).values(), *about
     return of_class, *[x.tobytes() if isinstance(x, np.ndarray) else x for x in numbers]
+
+
+def known_start(key: Any) -> tuple[Any, ...] | None:
+    """What is kept for a start, its result first."""
+    return _STARTS.get(key)
 
 
 def restore(problem: ProblemDAE, kept: tuple[Any, ...]) -> Any:
@@ -67,7 +71,7 @@ def remember(problem: ProblemDAE, key: Any, before: Any, result: Any) -> None:
     if key is not None:
         work = [now - then for now, then in zip(counts_of(problem), before, strict=True)]
         # With the kernels, no others come to stand at their addresses.
-        STARTS.keep(key, (result, problem.run_scales.get_state(), work, problem.kernels))
+        _STARTS.keep(key, (result, problem.run_scales.get_state(), work, problem.kernels))
 
 
 class Start(NamedTuple):
@@ -369,7 +373,8 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
             f"eval_f of {type(problem).__name__} returned {residual[i]} in '{problem.equation_names[i]}' "
             f"at the initial value, t={t:.6g}; check u0"
         )
-    span = max(0.0, float(problem.interval[1] - problem.interval[0])) or 1.0
+    span = float(problem.interval[1] - problem.interval[0])
+    span = span if span > 0.0 else 1.0
     scales, clean = problem.run_scales, without_left_overs(problem, u)
     if scales.begun or getattr(problem, "jacobian", None) is not None:
         halves = linearize(problem, clean, du, t)
@@ -389,18 +394,7 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     residual_errors: Any = getattr(problem, "residual_errors", None)
     if residual_errors is not None:  # terms without unknowns, as those of time, have errors too
         errors = np.maximum(errors, residual_errors(u, du, t))
-    return remains, scale + spread(hidden_by_errors(terms, sizes, errors)[1]) / LARGEST_VIOLATION
-
-
-def hidden_by_errors(terms: Any, sizes: Vector, errors: Vector) -> tuple[Any, Vector]:
-    """Unknowns with a term that errors of its equation hide, shape (n,), and errors with what these add."""
-    rows, columns, entries = entries_of(terms)
-    hidden, before = np.zeros(len(sizes), dtype=bool), -1
-    # A hidden value may be as large as its own error, which hides others in further equations.
-    while hidden.sum() > before:
-        before, every = hidden.sum(), errors + np.asarray(terms @ (hidden * sizes)).ravel()
-        hidden = np.bincount(columns, entries * sizes[columns] <= every[rows], len(sizes)) > 0.0
-    return hidden, every
+    return remains, scale + spread(errors) / LARGEST_VIOLATION
 
 
 def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:

@@ -140,9 +140,11 @@ class Scales:
         reported = lost & (seen > self.hidden) & (seen > LASTING_PART * self._earlier)
         return False, tuple(np.flatnonzero(reported).tolist())
 
-    def raise_floors(self, there: Scales) -> bool:
+    def raise_floors(self, there: Scales, rtol: float) -> bool:
         """Whether floors are too small for a run that has failed, by those of one that begins there."""
-        small = there._floors > self.unknowns
+        # One that has moved from 0 may decide what becomes of the solution.
+        rests = self._zero & (self.seen <= np.maximum(self._floors, UNSEEN_SIZE * rtol * there._floors))
+        small = rests & (there._floors > self.unknowns)
         if not (self.running and small.any()) or self.returns >= MOST_RETURNS:
             return False
         self.returns += 1
@@ -185,7 +187,7 @@ LEAST_SQUARES_ROUNDS = 3
 BALANCING_ROUNDS = 30  # Times that rows and columns of a matrix are balanced.
 
 
-def entries_of(matrix: Any) -> tuple[Any, Any, Vector]:
+def _entries(matrix: Any) -> tuple[Any, Any, Vector]:
     """Rows, columns and values of the entries of a matrix."""
     if sparse.issparse(matrix):
         triples = sparse.coo_array(matrix)
@@ -207,9 +209,9 @@ class Terms(NamedTuple):
     def of(cls, mass: Any, stiffness: Any, constants: Vector) -> Terms:
         """Terms from the halves of a Jacobian and constants."""
         # Shapes: mass and stiffness (n, n), constants (n,).
-        some, of_rates = np.flatnonzero(constants), entries_of(mass)
+        some, of_rates = np.flatnonzero(constants), _entries(mass)
         of_constants = some, np.full(len(some), -1), constants[some]
-        parts = zip(of_rates, entries_of(stiffness), of_constants, strict=True)
+        parts = zip(of_rates, _entries(stiffness), of_constants, strict=True)
         rows, columns, values = map(np.concatenate, parts)
         entries, derivatives = np.abs(values), np.arange(len(rows)) < len(of_rates[0])
         used = entries > 0.0

@@ -317,17 +317,15 @@ def check_function(problem: Any, t0: float | None, near: Vector | None) -> None:
     except DAEError:
         raise
     except Exception as error:
-        name, fits = problem.model_name, problem.n
+        name, fits, hint = problem.model_name, problem.n, " (None stands for a value that is not known)"
         with suppress(InputError):
             fits = number_of_unknowns(problem.function, 3 if isinstance(problem, FunctionProblem) else 2)
         if fits != problem.n:
             counts = f"{fits} unknowns, and {problem.n} values of them are given"
-            raise InputError(f"{name} has {counts}; give one for each") from error
+            raise InputError(f"{name} has {counts}; give one for each{hint}") from error
         kind, _, text = words_of(error).partition(": ")
-        raise InputError(
-            f"{name} raised {kind} at the start, t={t0:.6g}, for {fits} values in u0: {text}; check both"
-            f" (None stands for a value that is not known)"
-        ) from error
+        said = f"{name} raised {kind} at the start, t={t0:.6g}, for {fits} values in u0: {text}"
+        raise InputError(f"{said}; check both{hint}") from error
 
 
 def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str, Any]) -> Equations:
