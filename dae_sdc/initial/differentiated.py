@@ -52,8 +52,6 @@ POINTS_OF_PATTERN = 3  # Number of points near the given one at which entries of
 NEGLIGIBLE_ENTRY = 1e-13  # Entry, relative to the largest of its equation, up to which it counts as 0.
 # Part of the time of a :class:`Neighbourhood` over which curves without a known rate change little.
 LEAST_TIME = 0.01
-# Part of the longest unit of differences below which the values that make it short are looked at once more.
-SHORT_TIME = 0.01
 TINY = float(np.finfo(float).tiny)
 
 
@@ -114,7 +112,7 @@ class ProblemJets(JetSystem):
     def __init__(
         self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False, times: int | None = None
     ) -> None:
-        self._forward, self._shortened, self._lengthened = forward, 1.0, 0.0
+        self._forward, self._shortened = forward, 1.0
         self._last: tuple[Any, Any] = None, None  # The Jacobian that was made last, after what it is of.
         self.t, self.title = t, type(problem).__name__
         n = self.unknowns = problem.n
@@ -226,19 +224,13 @@ class ProblemJets(JetSystem):
             if moving.any():
                 ratio = factorial(k) * size[moving] / np.abs(curve[k][moving])
                 least = min(least, float(ratio.min() ** (1.0 / k)))
-        if self.differentiated and not self._lengthened and least < SHORT_TIME * self._longest:
-            # Values that happen to be near 0 do not tell how far they may move.
-            self._lengthened = 1.0
-            with suppress(DAEError):
-                self._lengthened = self._accurate_part(curve, self._longest / least)
-        return min(self._longest, least * max(1.0, self._lengthened))
+        return least
 
     def _accurate_part(self, curve: Vector, longest: float) -> float:
         """By what the steps of differences are multiplied so that longer ones change derivatives least."""
         parts = 4.0 ** np.arange(1.0 + np.log(longest) / np.log(4.0))
-        plain, order = copy.copy(self), max(self.row_orders[: self._count])
-        plain._lengthened = 1.0
-        values = np.array([plain.with_steps(part)._derivative(curve, order) for part in parts])
+        order = max(self.row_orders[: self._count])
+        values = np.array([self.with_steps(part)._derivative(curve, order) for part in parts])
         with np.errstate(all="ignore"):
             changes = np.abs(np.diff(values, axis=0)) / np.fmax.reduce(np.abs(values) + TINY)
         worst = np.where(np.isfinite(changes), changes, np.inf).max(axis=1)
