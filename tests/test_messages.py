@@ -120,6 +120,7 @@ def test_a_start_of_another_length_is_told_with_the_number_of_unknowns(name: str
         with pytest.raises(ds.InputError) as told:
             STARTS[name](function, start)
         counts = f"has 2 unknowns, and {len(start)} values of them are given; give one for each"
+        counts = f"{counts} (None stands for a value that is not known)"
         returned = f"must return {len(start)} values, one an equation; got shape (2,)"
         says = returned if function is by_index and len(start) > 2 else counts
         assert str(told.value) == f"{function.__name__} {says}"
