@@ -119,8 +119,8 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
-        if fullname == "numba" and threads.lstrip("-").isdigit() and int(threads) < 1:
+        threads = os.environ.get("NUMBA_NUM_THREADS", "").strip() if fullname == "numba" else ""
+        if threads.lstrip("-").isdigit() and int(threads) < 1:
             from dae_sdc.errors import InputError
 
             raise InputError(

@@ -404,17 +404,19 @@ class AdaptivityDAE(StepRequests, MarkingControl):
 
     def must_repeat_run(self, L: Any, value: Any, failed: bool = False) -> bool:
         """Whether a run must be repeated with other sizes; if not, ``remark`` names those below tolerance."""
-        again = self._again or self._looks_back(L, value, True)
-        return again or (failed and self._has_small_floors(L))
+        return self._again or self._looks_back(L, value, True) or (failed and self._has_small_floors(L))
 
     def _has_small_floors(self, L: Any) -> bool:
         """Whether a run that has failed must be repeated, as an unknown begins to count only there."""
         # The terms with which it is in balance may be far larger there than at the start of the run.
-        scales, before, tolerance = L.prob.run_scales, L.prob.run_scales.get_state(), L.sweep.tolerance
+        scales, tolerance = L.prob.run_scales, L.sweep.tolerance
+        if tolerance.atol is not None or not scales.watched:
+            return False
+        before = scales.get_state()
         begin_scales(L.prob, L.u[0], L.time, self._span, tolerance.rtol)
         there = scales.twin()
         scales.set_state(before)
-        return tolerance.atol is None and scales.raise_floors(there, tolerance.rtol)
+        return bool(scales.raise_floors(there, tolerance.rtol))
 
     def check_scales(self, L: Any, ended: bool = False) -> None:
         """Look at the sizes of the unknowns after an accepted step, or a run, in a controller of pySDC."""

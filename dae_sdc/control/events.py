@@ -721,7 +721,7 @@ def _refined(
     middle = curve.time + 0.3 * curve.dt
     timed = function(curve.state(0.0), middle) == function(curve.state(1.0), middle)
     most = MOST_VALUES if timed else MOST_STATES
-    more, there = samples(many, np.array([0.0, 1.0]), name, 1, 1e-7, most)
+    more, there = samples(many, np.array([0.0, 1.0]), name, cells=1, narrowest=1e-7, most=most)
     every = dict(zip(more.tolist(), there.tolist(), strict=True)) | dict(zip(thetas, values, strict=True))
     places = sorted(every)
     return places, [every[place] for place in places]

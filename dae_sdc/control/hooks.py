@@ -44,7 +44,7 @@ def add_at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
     hook.add_to_stats(**place, **count, time=L.time + L.dt, type=name, value=value)
 
 
-ERROR_HOOK = """Largest error of the {kind} unknowns {when}, as ``{entry}``.
+ERROR_HOOK = """Largest error of the {kind} unknowns after each {moment}, as ``{entry}``.
 
     Examples
     --------
@@ -54,7 +54,7 @@ ERROR_HOOK = """Largest error of the {kind} unknowns {when}, as ``{entry}``.
     """
 
 
-def _logs_error(part: str, moment: str, when: str) -> type[Any]:
+def _logs_error(part: str, moment: str) -> type[Any]:
     """A hook that logs the global error of a part of the state, at the end of the step as it stands."""
     kind = {"diff": "differential", "alg": "algebraic"}[part]
     entry = f"e_global_{kind}_{moment}"
@@ -69,16 +69,14 @@ def _logs_error(part: str, moment: str, when: str) -> type[Any]:
         error = getattr(exact, part) - getattr(L.uend, part)
         add_at_end(self, step, L, entry, float(np.abs(error).max(initial=0.0)))
 
-    doc = ERROR_HOOK.format(kind=kind, when=when, entry=entry, name=name)
+    doc = ERROR_HOOK.format(kind=kind, moment=moment.removeprefix("post_"), entry=entry, name=name)
     return type(name, (Hooks,), {moment: log, "__doc__": doc, "__module__": __name__})
 
 
-LogGlobalErrorPostStepDifferentialVariable = _logs_error("diff", "post_step", "after each step")
-LogGlobalErrorPostStepAlgebraicVariable = _logs_error("alg", "post_step", "after each step")
-LogGlobalErrorPostIterationDifferentialVariable = _logs_error(
-    "diff", "post_iteration", "after each iteration"
-)
-LogGlobalErrorPostIterationAlgebraicVariable = _logs_error("alg", "post_iteration", "after each iteration")
+LogGlobalErrorPostStepDifferentialVariable = _logs_error("diff", "post_step")
+LogGlobalErrorPostStepAlgebraicVariable = _logs_error("alg", "post_step")
+LogGlobalErrorPostIterationDifferentialVariable = _logs_error("diff", "post_iteration")
+LogGlobalErrorPostIterationAlgebraicVariable = _logs_error("alg", "post_iteration")
 
 
 class LogSolutionAtNodes(Hooks):  # type: ignore[misc]

@@ -110,7 +110,7 @@ EPS = float(np.finfo(float).eps)
 
 OfTimes = Callable[[Vector], Vector]  # A function of times, shape (K,), whose values have shape (K,).
 
-RESOLVED = 0.01  # Error of a polynomial of degree 4, relative to the function's size in a cell.
+LARGEST_DEPARTURE = 0.01  # Error of a polynomial of degree 4, relative to the function's size in a cell.
 # Places at equal distances would see a fast wave as a slow one.
 _PLACES = (0.0, 0.0971, 0.2313, 0.3170, 0.4843, 0.5967, 0.7391, 0.8526, 1.0)
 _FINE = tuple(k / 64 for k in range(65))
@@ -148,7 +148,7 @@ def samples(
         seen = (np.diff(np.sign(values), axis=1) != 0.0).sum(axis=1)
         between = (np.diff(np.sign(values @ to_fine.T), axis=1) != 0.0).sum(axis=1)
         rests = (values == 0.0).any(axis=1)
-        coarse = (error > RESOLVED * size) | (~rests & (between > seen))
+        coarse = (error > LARGEST_DEPARTURE * size) | (~rests & (between > seen))
         coarse &= right - left > narrowest
         known_times.append(times[~coarse].ravel())
         known_values.append(values[~coarse].ravel())
@@ -184,4 +184,4 @@ def are_resolved(places: tuple[float, ...], values: Vector) -> NDArray[np.bool_]
     # Shapes: values (F, K) -> (F,).
     with np.errstate(invalid="ignore"):  # of functions that are infinite at a place
         errors = _departures(places, values)
-    return np.asarray(errors <= RESOLVED * np.abs(values).max(axis=1), dtype=np.bool_)
+    return np.asarray(errors <= LARGEST_DEPARTURE * np.abs(values).max(axis=1), dtype=np.bool_)

@@ -145,7 +145,7 @@ class Scales:
         # One that has moved from 0 may decide what becomes of the solution.
         rests = self._zero & (self.seen <= np.maximum(self._floors, UNSEEN_SIZE * rtol * there._floors))
         small = rests & (there._floors > self.unknowns)
-        if not (self.running and small.any()) or self.returns >= MOST_RETURNS:
+        if not small.any() or self.returns >= MOST_RETURNS:
             return False
         self.returns += 1
         self._learned[small] = there._floors[small]

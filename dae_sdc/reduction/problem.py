@@ -240,9 +240,9 @@ def check_invariants(
         points = list(find_points(Prolongation(graph, rows, times, analysed.d.tolist(), start.unit), start))
         if points:
             break
+    orders, whole = [(node, 1) for node in nodes], differentiated(graph, nodes)
     for point in points:
-        orders, place = [(node, 1) for node in nodes], point.system.place
-        jets = GraphJets(differentiated(graph, nodes), orders, place, point.known)
+        jets = GraphJets(whole, orders, point.system.place, point.known)
         rates = zip(invariants, jets.values(point.x).tolist(), jets.terms(point.x).tolist(), strict=True)
         for (name, _), rate, size in rates:
             if abs(rate) > LARGEST_RATE * (1e-3 + size):

@@ -307,8 +307,6 @@ def _of_problem(target: Target, request: SolveOptions) -> Equations:
 
 def check_function(problem: Any, t0: float | None, near: Vector | None) -> None:
     """Refuse a function that cannot be called at the start."""
-    from dae_sdc.model.functions import FunctionProblem, number_of_unknowns
-
     t0 = problem.interval[0] if t0 is None else t0
     try:
         with np.errstate(all="ignore"), uncounted(problem):
@@ -317,6 +315,8 @@ def check_function(problem: Any, t0: float | None, near: Vector | None) -> None:
     except DAEError:
         raise
     except Exception as error:
+        from dae_sdc.model.functions import FunctionProblem, number_of_unknowns
+
         name, fits, hint = problem.model_name, problem.n, " (None stands for a value that is not known)"
         with suppress(InputError):
             fits = number_of_unknowns(problem.function, 3 if isinstance(problem, FunctionProblem) else 2)

@@ -450,8 +450,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
 
 def _depends_on_algebraic_derivative(problem: ProblemDAE, level: Any) -> bool:
     """Whether F changes with u' of the algebraic unknowns, seen by trying at the start value."""
-    u0 = level.u[0]
-    time = level.time
+    u0, time = level.u[0], level.time
     without, with_one = problem.dtype_f(problem.init), problem.dtype_f(problem.init)
     with_one.alg = 1.0
     # At the start itself the factor of z' may happen to vanish, as in t z'.
@@ -461,10 +460,11 @@ def _depends_on_algebraic_derivative(problem: ProblemDAE, level: Any) -> bool:
         if np.array_equal(before, after, equal_nan=True):
             continue
         # Two values of a noisy F differ even without a dependence on z', and seldom do so twice by much.
-        again = problem.evaluate(u0, with_one, t).copy() - problem.evaluate(u0, without, t)
-        change = np.minimum(np.abs(after - before), np.abs(again))
         noise = problem.noise or measured_noise(problem, u0.view(np.ndarray), without.view(np.ndarray), t)
-        if noise is None or not (change <= NOISE_LIMIT * noise.absolute).all():
+        if noise is None:
+            return True
+        again = problem.evaluate(u0, with_one, t).copy() - problem.evaluate(u0, without, t)
+        if not (np.minimum(np.abs(after - before), np.abs(again)) <= NOISE_LIMIT * noise.absolute).all():
             return True
     return False
 

@@ -195,7 +195,7 @@ class Tolerance:
         size = problem.n if size is None else size
         absolute = None
         if self.atol is not None:
-            absolute = (self.atol + np.zeros(size) if np.ndim(self.atol) == 0 else self.atol[:size]) * factor
+            absolute = np.broadcast_to(self.atol, (problem.n,))[:size] * factor
         exponents = np.array(problem.variable_index[:size], dtype=np.int64) - 1
         if plain:
             exponents[:] = 0
