@@ -177,3 +177,20 @@ def test_an_invariant_that_changes_is_refused_with_its_rate(method: str) -> None
     for wrong in (energy + x / 10, x - sp.Rational(3, 5)):
         with pytest.raises(InputError, match=r"energy is no invariant .* changes at a rate of"):
             ds.reduce(model, method=method, invariants={"energy": wrong})
+
+
+@pytest.mark.parametrize("guess", [(3.0, 0.7, 0.5), (3.1, 0.3, -1.0), (3.2, 1.5, 0.5), (3.5, 0.6, 2.0)])
+@pytest.mark.parametrize("repaired", [False, True])
+def test_a_start_satisfies_the_equations_that_a_repair_has_replaced(
+    repaired: bool, guess: tuple[float, ...]
+) -> None:
+    model = ds.Model("mixed")
+    x, y, z = model.variables("x y z", start=guess)
+    first, second = model.der(y) + y - z, model.der(x) + x - z - 1
+    second += sp.cos(y) * first / 2
+    first += sp.sin(x) * second / 2  # Where sin(x) = 0 what takes the place of the second does not tell it.
+    model.equations(x * y - 2 + sp.sin(y) * first + sp.sin(x) * second / 3, first, second)
+    found = ds.initial(ds.repair(model).model if repaired else model, restarts=0)
+    x, y, z = (found.values[name] for name in "xyz")
+    assert x * y == pytest.approx(2.0, abs=1e-8)
+    assert z * (x + y) + y == pytest.approx(2.0 * x * y, abs=1e-8)  # the derivative of x y = 2 without rates

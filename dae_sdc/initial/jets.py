@@ -154,13 +154,8 @@ class ModelJets(JetSystem):
         self.repairs: tuple[str, ...] = ()
         self.unknowns = len(model.names)
         if not found.regular:
-            repaired, left, held = repair(model, start=begin), model.redundant, model.held
-            expressions = model.sympy([root for _, root in left])
+            repaired = repair(model, start=begin)
             model, found = repaired.model, repaired.structure
-            model.held = held
-            model.redundant = tuple(
-                (name, root) for (name, _), root in zip(left, model.nodes(expressions), strict=True)
-            )
             self.repairs = tuple(str(step) for step in repaired.steps)
         slopes = model.graph.leading_slopes(model.roots, found.c.tolist(), found.d.tolist()).values()
         # Slopes that change with unknowns or time may be far apart at points that are no solutions.
@@ -185,12 +180,12 @@ class ModelJets(JetSystem):
         self.usually_free = tuple(self.place[jet] for jet in found.free)
         self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
         self.known = {"t": np.array([t]), "p": np.array(self.parameters, dtype=np.float64)}
-        self._parts: dict[tuple[int, ...], Part] = {}
         self._is_limited = False
 
     def _add(self, conditions: Iterable[tuple[str, int]]) -> None:
         """Add equations of the start, each to the first stage at which all its values are known."""
         of_jet = {j: number for number, stage in enumerate(self.stages) for j in stage.jets.tolist()}
+        self._parts: dict[tuple[int, ...], Part] = {}
         for name, root in conditions:
             jets = [self.place.get(jet) for jet in self.model.graph.depends(root)]
             if None in jets:
@@ -209,12 +204,20 @@ class ModelJets(JetSystem):
     def with_conditions(self, values: Mapping[Any, float]) -> ModelJets:
         """The equations of the start with expressions of unknowns that have given values."""
         other, other_model = copy.copy(self), copy.copy(self.model)
-        other.model, other._parts = other_model, {}
+        other.model = other_model
         other_model.graph, other_model._symbols = self.model.graph.copy(), {}
         nodes = other_model.nodes(text.expression - value for text, value in values.items())
         names = [f"{text} = {value:.10g}" for text, value in values.items()]
         other._add(zip(names, nodes, strict=True))
         return other
+
+    def with_replaced(self, x: Vector) -> ModelJets | None:
+        """The equations with those besides that a repair has replaced; None where these hold at values x."""
+        replaced = (definition.replaced for definition in self.model.definitions)
+        news = [(name, root) for name, root in replaced if (root, 0) not in self.derivatives]
+        other, depends, places = copy.copy(self), self.model.graph.depends, self.place.keys()
+        other._add((name, root) for name, root in news if set(depends(root)) <= places)
+        return other if news and not other.holds_added(x) else None
 
     def holds_added(self, x: Vector) -> bool:
         """Whether the equations hold that were added to those of the run."""

@@ -86,8 +86,7 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
     """The result for the values nearest to the given ones."""
     system, given = task.system, task.given
     solver = Solver(system, given, task.seed, task.restarts)
-    known: list[Vector] = []
-    every = False
+    known, every = list[Vector](), False
     try:
         with limited(None if current() else SEARCH.seconds):
             x = solver.solve()
@@ -97,14 +96,15 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         if not known:
             raise
         x = known[0]
+    if isinstance(system, ModelJets) and (whole := system.with_replaced(x)) is not None:
+        return _solved(replace(task, system=whole), remarks)
     solutions, unique = [x], False
     if solver.small:
         free, followed = solver.free(x)
         alone = solver.is_alone(x, free)
         unique = not solver.changes(x) and (alone or solver.is_alone(x, np.flatnonzero(given.known)))
         if solver.restarts and not unique and isinstance(system, ModelJets):
-            if not known:
-                known, every = _every_known(task)
+            known, every = (known, every) if known else _every_known(task)
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
             free, followed = solver.free(x)
             alone = solver.is_alone(x, free)
@@ -432,9 +432,8 @@ def initial_of_problem(
     """Consistent initial values of a problem, see :func:`dae_sdc.run.initial.initial`."""
     # Shapes: u0 (n,).
     time = _time(problem.interval, t0)
-    n, names = problem.n, problem.names
+    n, names, title = problem.n, problem.names, type(problem).__name__
     point, given = guesses_of_state(problem, u0, time)
-    title = type(problem).__name__
     kind = f"unknown of {title}"
     jets = {_rate(name): (j, 1) for j, name in enumerate(names)}
     jets |= {name: (j, 0) for j, name in enumerate(names)}

@@ -551,10 +551,8 @@ class Solver(Ways):
     def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
         """The solution nearest to the given values among known solutions and those near them."""
         # Shapes: x (jets,).
-        given = self.given
-        starts = list(known[: SEARCH.most_near])
-        if not every:
-            starts += [self._random_start(given.point) for _ in range(self.restarts)]
+        given, starts = self.given, list(known[: SEARCH.most_near])
+        starts += [] if every else [self._random_start(given.point) for _ in range(self.restarts)]
         way, found = self._at_once if self.together else self.by_stages, list[Vector | None]()
         with self._not_for_long():
             found.extend(way(given.point, given.fixed, given.weights, start) for start in starts)

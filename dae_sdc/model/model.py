@@ -55,11 +55,11 @@ class Definition:
 
     unknowns: tuple[int, ...]  # Numbers of the auxiliary unknowns.
     roots: tuple[int, ...]  # Nodes of as many expressions that vanish.
+    replaced: tuple[str, int]  # Name and node of an equation that must hold where it follows from these.
 
     def solve(self, graph: Graph, values: Callable[[Leaf], float]) -> list[float] | None:
         """Values of the auxiliary unknowns by Newton's method, given all other leaves; None if it fails."""
-        n = len(self.unknowns)
-        place = {Leaf("u", j): at for at, j in enumerate(self.unknowns)}
+        n, place = len(self.unknowns), {Leaf("u", j): at for at, j in enumerate(self.unknowns)}
         slopes = (graph.gradient(root) for root in self.roots)
         entries = [slope.get(graph.variable(j, 0), graph.zero) for slope in slopes for j in self.unknowns]
         nodes, solution = [*self.roots, *entries], np.nan_to_num([values(leaf) for leaf in place])

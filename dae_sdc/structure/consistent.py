@@ -22,10 +22,10 @@ import scipy.sparse as sparse
 from dae_sdc.dae.linear import superlu
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import UNKNOWN, Leaf
-from dae_sdc.jets.graph import Jet
+from dae_sdc.jets.graph import GraphJets, Jet
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import Point, Prolongation
-from dae_sdc.structure.rank import NO_ROWS, Floats, RankTest, ReducedRows
+from dae_sdc.structure.rank import NO_ROWS, Floats, RankTest, ReducedRows, is_singular
 from dae_sdc.structure.signature import Integers
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ FAST_TIME = 0.01
 SETTLED_CORRECTION = 1e-11
 # Value of a row, relative to its terms, that counts as 0 where a point is extended to more derivatives.
 ROW_TOLERANCE = 1e-9
+# Value of an equation that follows from others, relative to its terms, that counts as 0 at their points.
+IMPLIED_TOLERANCE = 1e-7
 # Entry of a system Jacobian, relative to the largest, that may be 0 but for the error of a point.
 DOUBTFUL_ENTRY = 1e-10
 VANISHING_NUMBER = 1e-35  # Number that counts as 0 in the arithmetic with many digits.
@@ -100,12 +102,7 @@ def _unit(value: float) -> float:
 
 
 def solve(
-    system: Prolongation,
-    x: Floats,
-    t: float,
-    p: Sequence[float],
-    pace: float = 1.0,
-    held: Sequence[int] = (),
+    system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: float = 1.0, held: Sequence[int] = ()
 ) -> Point | None:
     """A point at which all rows of a prolongation vanish, by the Gauss-Newton method.
 
@@ -341,9 +338,12 @@ def leading_rank(
     usable: list[Point] = []
     values: list[Floats] = []
     doubtful = list(blocks)
+    replaced = [definition.replaced[1] for definition in model.definitions]
+    implied = [(root, 0) for root in replaced if set(model.graph.depends(root)) <= system.place.keys()]
     for point in find_points(system, start):
-        entries = point.evaluate(wanted)
-        if entries is None or not np.isfinite(np.array(entries, dtype=np.float64)).all():
+        entries, left = point.evaluate(wanted), GraphJets(model.graph, implied, system.place, point.known)
+        holds = np.abs(left.values(point.x)) <= IMPLIED_TOLERANCE * left.terms(point.x) if implied else True
+        if entries is None or not (np.isfinite(np.array(entries, dtype=np.float64)).all() and np.all(holds)):
             continue
         usable.append(point)
         values.append(np.array(entries, dtype=np.float64))
@@ -424,8 +424,7 @@ def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
             scale = sparse.diags(1.0 / np.sqrt(np.where(size > 0.0, size, 1.0)))
             matrix = scale @ matrix if axis else matrix @ scale
     if block.size <= 300:
-        sizes = np.linalg.svd(matrix.toarray(), compute_uv=False)
-        return bool(sizes[-1] > 1e-6 * sizes[0])
+        return not is_singular(matrix.toarray(), 1e-6)
     try:
         factors = superlu(sparse.csc_matrix(matrix))
     except SingularMatrixError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -95,13 +96,12 @@ def repair(model: Model, *, method: str = "auto", start: Start | None = None) ->
     if method not in METHODS:
         raise InputError(unknown("method of repair", method, METHODS))
     first = found = structure(model, start=start)
-    begin = start or Start.of(model)
-    begin = replace(begin, values=dict(begin.values))
+    begin = deepcopy(start or Start.of(model))
     system = without_equations(
         model, f"{model.name}-repaired", f"{model.title}, repaired" if model.title else ""
     )
     # A graph of its own: in a shared one equal expressions may be written with derivatives that cancel.
-    system.graph = model.graph.copy()
+    system.graph, system.redundant, system.held = model.graph.copy(), model.redundant, model.held
     for root, name in zip(model.roots, model.equation_names, strict=True):
         system.add_root(root, name)
     steps: list[Step] = []
@@ -268,17 +268,16 @@ def _combine(system: Model, found: Structure, dependence: Dependence) -> Step | 
     graph, target = system.graph, dependence.target
     if not dependence.everywhere:
         return None
-    factors = {}
-    for i, residue in dependence.factors.items():
-        factor = _fraction(residue * pow(dependence.factors[target], -1, PRIME) % PRIME)
-        if factor is None:
-            return None
-        factors[i] = factor
+    of_target = pow(dependence.factors[target], -1, PRIME)
+    factors = {i: _fraction(residue * of_target % PRIME) for i, residue in dependence.factors.items()}
     rates = {i: int(found.c[i] - found.c[target]) for i in factors}
     terms = [
         graph.mul(graph.constant(factor), graph.total_derivative(system.roots[i], rates[i]))
         for i, factor in factors.items()
+        if factor is not None
     ]
+    if len(terms) < len(factors):
+        return None
     combined = graph.add(*terms)
     wanted = graph.depends(combined)
     idle = [graph.variable(*jet) for jet in graph.jets_of(combined) if jet not in wanted]
@@ -332,7 +331,7 @@ def _augment(system: Model, found: Structure, dependence: Dependence, begin: Sta
             continue
         rows = [{j: slope for (j, _), slope in slopes.items() if j in own and slope} for slopes in partials]
         if len(independent_rows(rows)) == len(rows):  # The copies determine as many new unknowns.
-            definition = Definition(own, tuple(copies))
+            definition = Definition(own, tuple(copies), (system.equation_names[target], used[0]))
             solution = definition.solve(graph, value)
             best = (replaced, definition, solution) if solution or best is None else best
             if solution:
@@ -376,10 +375,8 @@ def without_equations(model: Model, name: str, title: str) -> Model:
     made = Model(name, title=title, interval=model.interval, dt=model.dt, reference=model.reference)
     made.events = model.events
     for key, variable in model.variables_by_name.items():
-        made.variable(key, unit=variable.unit, min=variable.minimum, max=variable.maximum)
-        made.variables_by_name[key].start.update(variable.start)
-        made.variables_by_name[key].fixed.update(variable.fixed)
-        made.variables_by_name[key].nominal.update(variable.nominal)
+        made.variable(key)
+        made.variables_by_name[key] = deepcopy(variable)
     for parameter in model.parameters_by_name.values():
         made.parameter(parameter.name, parameter.value, unit=parameter.unit)
     return made
@@ -388,7 +385,8 @@ def without_equations(model: Model, name: str, title: str) -> Model:
 def _rewritten(system: Model) -> Model:
     """The model with its equations in a graph of their own, which has no derivatives that cancel."""
     made, own, nodes = without_equations(system, system.name, system.title), system.graph, dict[int, int]()
-    for node in own.below([*system.roots, *(root for one in system.definitions for root in one.roots)]):
+    defined = [root for each in system.definitions for root in (*each.roots, each.replaced[1])]
+    for node in own.below([*system.roots, *defined, *dict(system.redundant).values()]):
         if node in own.leaves:
             nodes[node] = made.graph.leaf(own.leaves[node])
         elif node in own.numbers:
@@ -398,7 +396,10 @@ def _rewritten(system: Model) -> Model:
             nodes[node] = made.graph.call(own.op[node], *parts, *own.args[node][len(parts) :])
     for name, root in zip(system.equation_names, system.roots, strict=True):
         made.add_root(nodes[root], name)
+    made.held, made.redundant = system.held, tuple((name, nodes[root]) for name, root in system.redundant)
     made.definitions = tuple(
-        Definition(one.unknowns, tuple(nodes[root] for root in one.roots)) for one in system.definitions
+        Definition(each.unknowns, tuple(map(nodes.__getitem__, each.roots)), (name, nodes[root]))
+        for each in system.definitions
+        for name, root in [each.replaced]
     )
     return made

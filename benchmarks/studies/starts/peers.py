@@ -20,7 +20,7 @@ from dae_sdc.run.sundials import MODULE, installed
 
 DENSE_MOST = 100  # Unknowns up to which root has a dense matrix
 SOLVED = 1e-6  # Part of the terms of equations that may be left where a peer has solved them
-LONGEST = 20.0  # Seconds that a peer may take
+LONGEST = 5.0  # Seconds that a peer may take, each of the repetitions of a start
 
 
 def terms(residual: Callable[[Any, Any], Any], u: Vector, du: Vector) -> Vector:
