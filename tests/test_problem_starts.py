@@ -543,7 +543,7 @@ def test_a_model_whose_hidden_constraints_rounding_errors_hide_is_refused() -> N
 
 def test_a_derivative_that_is_no_value_of_a_function_that_is_called_cannot_be_fixed() -> None:
     problem = ds.FunctionProblem(lambda t, u, du: [du[0] + u[0], u[1] - 2.0 * u[0]], 2, names=("x", "y"))
-    with pytest.raises(ds.InputError, match=r"der\(y\) of FunctionProblem cannot be fixed"):
+    with pytest.raises(ds.InputError, match=r"der\(y\) of lambda cannot be fixed"):
         ds.solve(problem, fixed={"der(y)": 7.0}, guesses={"x": 1.0}, trace=False, t_end=0.1, rtol=1e-6)
 
 

@@ -147,5 +147,5 @@ def test_a_start_with_all_names_is_kept_or_refused_whatever_is_guessed(guesses: 
     problem = ds.FunctionProblem(lambda t, u, du: [du[0] + u[0], u[1] - 2.0 * u[0]], 2, names=("x", "y"))
     run = ds.solve(problem, u0={"x": 1.0, "y": 2.0}, guesses=guesses, t_end=0.1, rtol=1e-6)
     assert run.u[0].tolist() == [1.0, 2.0]
-    with pytest.raises(ds.InconsistentStateError, match="u0 of FunctionProblem violates"):
+    with pytest.raises(ds.InconsistentStateError, match="u0 of lambda violates"):
         ds.solve(problem, u0={"x": 1.0, "y": 3.0}, guesses=guesses, t_end=0.1, rtol=1e-6)

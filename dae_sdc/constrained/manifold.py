@@ -359,12 +359,12 @@ class ManifoldDAE(DirectSweeper):
         if not isinstance(problem, QuasilinearProblem):
             raise InputError(
                 f"'{cls.method.name}' needs equations of a quasilinear type (ds.QuasiLagrangeProblem and its "
-                f"like); {type(problem).__name__} is none, use an SDC sweeper or a Radau IIA method"
+                f"like); {problem.name} is none, use an SDC sweeper or a Radau IIA method"
             )
         if cls.method.treatment == "rattle" and problem.kind not in HOLONOMIC:
             raise InputError(
                 f"'{cls.method.name}' is for second-order equations with constraints on positions; "
-                f"{type(problem).__name__} is of type {problem.kind}"
+                f"{problem.name} is of type {problem.kind}"
             )
 
     @classmethod
@@ -454,7 +454,7 @@ class ManifoldDAE(DirectSweeper):
         u0 = self.level.u[0].view(np.ndarray)
         q, v, t = u0[:n], u0[n : 2 * n], self.level.time
         other_q, other_v = q + generator.standard_normal(n), v + 1.0 + generator.standard_normal(n)
-        cls = type(problem).__name__
+        cls = problem.name
         constant = f"a constant A; that of {cls} changes with positions or velocities"
         at_rest = f"forces that depend on positions alone; h of {cls} changes with velocities"
         for part, place, need in ((problem.A, other_q, constant), (problem.h, q, at_rest)):

@@ -509,7 +509,7 @@ def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -
     if limit is not None and index > limit(nodes):
         raise InputError(
             f"the error estimate of '{name or cls.__name__}' with {nodes} stages holds up to index "
-            f"{limit(nodes)}, and {type(problem).__name__} has index {index}; use Radau IIA with at "
+            f"{limit(nodes)}, and {problem.name} has index {index}; use Radau IIA with at "
             f"least {index - 1} nodes, or reduce the index"
         )
 
@@ -522,6 +522,6 @@ def stops_of(problem: Any, t0: float, t_end: float, events: Iterable[Any] = ()) 
         return ()
     times = np.unique(np.concatenate([points, *known]))
     if np.isnan(times).any():
-        raise InputError(f"{type(problem).__name__}.breakpoints returned nan among its times; check it")
+        raise InputError(f"{problem.name}.breakpoints returned nan among its times; check it")
     tiny = 1e-12 * max(abs(t0), abs(t_end), t_end - t0)
     return tuple(times[(times > t0 + tiny) & (times < t_end - tiny)].tolist())

@@ -68,7 +68,7 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
         worst = int(relative.argmax()) if relative.size else 0
         if relative.size and not relative[worst] <= LARGEST_VIOLATION:
             raise InconsistentStateError(
-                f"u0 of {type(problem).__name__} violates the invariant '{problem.invariant_names[worst]}' "
+                f"u0 of {problem.name} violates the invariant '{problem.invariant_names[worst]}' "
                 f"at t={t:.6g}: {values[worst]:.2g} (tolerance {LARGEST_VIOLATION * scale[worst]:.1e}); pass "
                 f"a consistent u0, see initial()"
             )
@@ -90,7 +90,7 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
 
 def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any:
     """The Jacobian of the invariants; raises InputError where it does not fit ``values`` and names."""
-    matrix, name = problem.invariants_jacobian(u, t), type(problem).__name__
+    matrix, name = problem.invariants_jacobian(u, t), problem.name
     counts = values.size, matrix.shape[0], len(names_given(problem, "invariant_names"))
     if len(set(counts)) > 1:
         raise InputError(
@@ -159,7 +159,7 @@ class Invariants(MarkingControl):
             worst = nearer.contradictory[0] if nearer.contradictory else int(np.abs(nearer.before).argmax())
             raise SolveError(
                 f"found no state near the end of the step to t={t:.10g} at which the invariants of "
-                f"{type(problem).__name__} vanish: '{problem.invariant_names[worst]}' is {before:.2g} there; "
+                f"{problem.name} vanish: '{problem.invariant_names[worst]}' is {before:.2g} there; "
                 f"take smaller steps, or do not project"
             )
         S.status.drift = before, after
@@ -197,7 +197,7 @@ def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDA
 def require_invariants(problem: ProblemDAE) -> None:
     """Raise InputError for a problem without invariants."""
     if any(getattr(problem, name, None) is None for name in INVARIANTS):
-        name = getattr(problem, "model_name", type(problem).__name__)
+        name = problem.name
         keeps = "solve with reduce=True, which keeps its constraints, or " if hasattr(problem, "form") else ""
         raise InputError(
             f"{name} has no invariants to project on; {keeps}give it the methods invariants(u, t) and "

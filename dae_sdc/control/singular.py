@@ -151,7 +151,7 @@ def require_way(way: Any, problem: Any) -> None:
     require_name("way at singular points", way, WAYS)
     if default_way(problem) is None:
         raise InputError(
-            f"singular points are looked for in models and quasilinear equations; {type(problem).__name__} "
+            f"singular points are looked for in models and quasilinear equations; {problem.name} "
             f"is neither, leave singular out"
         )
 

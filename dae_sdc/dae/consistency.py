@@ -370,7 +370,7 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     if not np.isfinite(residual).all():
         i = int(np.flatnonzero(~np.isfinite(residual))[0])
         raise EvaluationError(
-            f"eval_f of {type(problem).__name__} returned {residual[i]} in '{problem.equation_names[i]}' "
+            f"eval_f of {problem.name} returned {residual[i]} in '{problem.equation_names[i]}' "
             f"at the initial value, t={t:.6g}; check u0"
         )
     span = float(problem.interval[1] - problem.interval[0])
@@ -444,7 +444,7 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float) -> None:
     if relative[worst] > LARGEST_VIOLATION:
         others = int((relative > LARGEST_VIOLATION).sum()) - 1
         raise InconsistentStateError(
-            f"u0 of {type(problem).__name__} violates equation '{problem.equation_names[worst]}' "
+            f"u0 of {problem.name} violates equation '{problem.equation_names[worst]}' "
             f"at t={t:.6g}: residual {remains[worst]:.2g} (tolerance {allowed[worst]:.1e})"
             + (f" and {others} more" if others else "")
             + "; start='consistent' takes the nearest consistent values, or pass a consistent u0"

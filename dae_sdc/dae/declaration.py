@@ -85,7 +85,7 @@ def check_class(cls: type[Any]) -> None:
 
 def checked_attribute(problem: Any, name: str, value: Any) -> Any:
     """The value of an attribute of a problem in the form in which it is kept."""
-    which = f"{type(problem).__name__}.{name}"
+    which = f"{problem.name}.{name}"
     if name in PER_UNKNOWN:
         return _texts(which, name, _of_each(which, value, problem.n, "one text for"))
     if name == "variable_index":
@@ -152,7 +152,7 @@ def names_given(problem: Any, attribute: str) -> tuple[str, ...]:
     """Names that a problem gives to several of its things, such as ``switch_names``; none if it does not."""
     given = getattr(problem, attribute, ())
     if not is_sequence(given) or not all(isinstance(name, str) for name in given):
-        raise InputError(f"{type(problem).__name__}.{attribute} must be a tuple of texts; got {shown(given)}")
+        raise InputError(f"{problem.name}.{attribute} must be a tuple of texts; got {shown(given)}")
     return tuple(given)
 
 

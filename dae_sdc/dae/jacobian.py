@@ -82,7 +82,7 @@ def linearize(problem: ProblemDAE, u: Vector, du: Vector, t: float, accurate: bo
             if not undefined(error):
                 raise
             raise EvaluationError(
-                f"jacobian of {type(problem).__name__} is not defined at t={t:.6g} ({error}); "
+                f"jacobian of {problem.name} is not defined at t={t:.6g} ({error}); "
                 f"check the state there, or reduce dt"
             ) from None
         mass = checked_matrix(problem, pair[0])
@@ -97,7 +97,7 @@ def linearize(problem: ProblemDAE, u: Vector, du: Vector, t: float, accurate: bo
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
         if not _finite(half):
             raise EvaluationError(
-                f"{symbol} of {type(problem).__name__} has a NaN or infinite entry at t={t:.6g}; "
+                f"{symbol} of {problem.name} has a NaN or infinite entry at t={t:.6g}; "
                 f"check the state there, or reduce dt"
             )
     return Linearization(mass, stiffness)
@@ -134,7 +134,7 @@ def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:
         return matrix  # asking whether it is sparse takes longer than all the rest
     try:
         if sparse.issparse(matrix):
-            require_indices(matrix, f"{type(problem).__name__}.jacobian")
+            require_indices(matrix, f"{problem.name}.jacobian")
             matrix = matrix.tocsc()
         else:
             matrix = np.asarray(matrix)
@@ -143,13 +143,12 @@ def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:
         matrix = matrix.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"{type(problem).__name__}.jacobian must return real numbers of shape "
+            f"{problem.name}.jacobian must return real numbers of shape "
             f"({problem.n}, {problem.n}); got {str(error).splitlines()[0]}"
         ) from None
     if matrix.shape != (problem.n, problem.n):
         raise InputError(
-            f"{type(problem).__name__}.jacobian must return shape ({problem.n}, {problem.n}); "
-            f"got {matrix.shape}"
+            f"{problem.name}.jacobian must return shape ({problem.n}, {problem.n}); got {matrix.shape}"
         )
     # Solvers keep the kind of matrix they have begun with.
     kept_sparse = problem.__dict__.setdefault("_jacobian_is_sparse", sparse.issparse(matrix))
@@ -193,11 +192,11 @@ def _colouring(problem: ProblemDAE) -> _Colouring:
         return known
     n = problem.n
     if sparse.issparse(problem.sparsity):
-        require_indices(problem.sparsity, f"{type(problem).__name__}.sparsity")
+        require_indices(problem.sparsity, f"{problem.name}.sparsity")
     # A copy, because its indices are put in order.
     pattern = sparse.csc_matrix(problem.sparsity, dtype=np.float64, copy=True)
     if pattern.shape != (n, n):
-        raise InputError(f"{type(problem).__name__}.sparsity must have shape ({n}, {n}); got {pattern.shape}")
+        raise InputError(f"{problem.name}.sparsity must have shape ({n}, {n}); got {pattern.shape}")
     pattern.sum_duplicates()
     colouring = _COLOURINGS[problem] = _Colouring(problem.sparsity, pattern, column_groups(pattern))
     return colouring

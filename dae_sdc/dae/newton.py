@@ -545,7 +545,7 @@ class ModifiedNewton:
             # An eval_f that raises gives NaN in all equations, and none can be blamed.
             where = "" if bad.size == residual.size > 1 else f" in '{system.equation(int(bad[0]))}'"
             raise EvaluationError(
-                f"eval_f of {type(self.problem).__name__} returned {residual[bad[0]]}{where} at "
+                f"eval_f of {self.problem.name} returned {residual[bad[0]]}{where} at "
                 f"t={system.time:.6g}, {system.where}; "
                 f"check the initial value and the initial guess, or reduce dt"
             )
@@ -554,7 +554,7 @@ class ModifiedNewton:
         blame = _undetermined(indices, system.unknown, system.equation)
         blame = blame and f": {blame}"
         return (
-            f"the iteration matrix of {type(self.problem).__name__} is singular at t={system.time:.6g}, "
+            f"the iteration matrix of {self.problem.name} is singular at t={system.time:.6g}, "
             f"{system.where}{blame}; the index may be higher than this method or Q_Delta can take "
             f"(index stated: {self.problem.index}), or two equations say the same"
         )

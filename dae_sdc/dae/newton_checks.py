@@ -49,12 +49,7 @@ def above_noise(left: Vector, problem: ProblemDAE) -> Vector:
     return np.maximum(left - NOISE_LIMIT * np.resize(problem.noise.absolute, len(left)), 0.0)
 
 
-def is_small(
-    left: Vector,
-    base: Vector,
-    relative: float,
-    changed: Callable[[float, Vector], Vector],
-) -> bool:
+def is_small(left: Vector, base: Vector, relative: float, changed: Callable[[float, Vector], Vector]) -> bool:
     """Whether each entry of a residual is no larger than what tolerated changes of unknowns make of F."""
     # Unknowns are changed along random directions by as much as their error may be, or by more where that
     # would be lost in rounding.
@@ -118,7 +113,7 @@ class WrongEntry(NamedTuple):
         if self.found and self.given:
             factor = f", a factor of {self.given / self.found:.3g}"
         return (
-            f"{source} of {type(problem).__name__} disagrees with differences of F at t={t:.6g}: "
+            f"{source} of {problem.name} disagrees with differences of F at t={t:.6g}: "
             f"d({problem.equation_names[self.equation]}) / d({problem.names[self.unknown]}{prime}) is "
             f"{self.given:.6g} where they give {self.found:.6g}{factor}"
         )
@@ -314,7 +309,7 @@ class JacobianWatch:
             for now, then, argument in after:
                 if not np.array_equal(now, then, equal_nan=True):
                     raise InputError(
-                        f"{name} of {type(problem).__name__} writes to its argument {argument}; let it write "
+                        f"{name} of {problem.name} writes to its argument {argument}; let it write "
                         f"to out alone"
                     )
 

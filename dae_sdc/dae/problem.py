@@ -123,7 +123,7 @@ def _as_state(problem: Any, value: Any) -> Any:
 def foreign_call(problem: Any, called: str) -> str:
     """The message for a call by a sweeper or transfer that is made for u' = f(u, t)."""
     return (
-        f"{called} of {type(problem).__name__} was called, as sweepers and transfers of pySDC for equations "
+        f"{called} of {problem.name} was called, as sweepers and transfers of pySDC for equations "
         f"u' = f(u, t) do, but it is a DAE; use sweepers of dae_sdc (FullyImplicitDAE, SemiImplicitDAE, "
         f"ConstrainedDAE, RungeKuttaDAE; 'dae-sdc list sweepers' shows all), and TransferDAE between levels"
     )
@@ -381,6 +381,11 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         """
         raise InputError(f"{type(self).__name__} defines no eval_f(self, u, du, t)")
 
+    @functools.cached_property
+    def name(self) -> str:
+        """What messages call the problem: its model, its function or its class."""
+        return str(getattr(self, "model_name", type(self).__name__))
+
     @property
     def round_off(self) -> float:
         """Relative round-off of F, or its noise where that is known to be more."""
@@ -397,11 +402,11 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
         InputError
             If the problem has no reference; then u0 must be passed.
         """
-        raise InputError(f"{type(self).__name__} has no u_exact; pass an initial value u0")
+        raise InputError(f"{self.name} has no u_exact; pass an initial value u0")
 
     def du_exact(self, t: float) -> npt.ArrayLike:
         """The derivative of the solution at time ``t``, shape (n,); raises like :meth:`u_exact`."""
-        raise InputError(f"{type(self).__name__} has no du_exact")
+        raise InputError(f"{self.name} has no du_exact")
 
     def dtype_u(self, init: StateShape | npt.ArrayLike, val: float = 0.0) -> MeshDAE:
         """A new state: of a shape, filled with ``val``, or a copy of a state or of n numbers.
@@ -426,12 +431,12 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             array = real_numbers(values)
         except TypeError as error:
             raise InputError(
-                f"a state of {type(self).__name__} takes real numbers of shape ({self.n},); "
+                f"a state of {self.name} takes real numbers of shape ({self.n},); "
                 f"got {shown(values)} ({error})"
             ) from None
         if array.shape != (self.n,):
             raise InputError(
-                f"a state of {type(self).__name__} has shape ({self.n},), differential unknowns first; "
+                f"a state of {self.name} has shape ({self.n},), differential unknowns first; "
                 f"got shape {array.shape} for {brief(self.names)}"
             )
         return attach(array.copy(), self.n_diff)
@@ -516,7 +521,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     def _method(self, name: str) -> str:
         """What messages call a method."""
-        return f"{type(self).__name__}.{name}"
+        return f"{self.name}.{name}"
 
     def _returned(self, method: str, value: Any, shape: tuple[int, ...]) -> Vector:
         """What a method of a subclass returned as a plain array of real numbers."""

@@ -114,7 +114,7 @@ class ProblemJets(JetSystem):
     ) -> None:
         self._forward, self._shortened = forward, 1.0
         self._last: tuple[Any, Any] = None, None  # The Jacobian that was made last, after what it is of.
-        self.t, self.title = t, type(problem).__name__
+        self.t, self.title = t, problem.name
         n = self.unknowns = problem.n
         near = Neighbourhood(problem, t, u)
         # With scales, by which differences for dF/du' at u' = 0 have steps that are not lost in rounding.

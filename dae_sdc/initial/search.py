@@ -432,7 +432,7 @@ def initial_of_problem(
     """Consistent initial values of a problem, see :func:`dae_sdc.run.initial.initial`."""
     # Shapes: u0 (n,).
     time = _time(problem.interval, t0)
-    n, names, title = problem.n, problem.names, type(problem).__name__
+    n, names, title = problem.n, problem.names, problem.name
     point, given = guesses_of_state(problem, u0, time)
     kind = f"unknown of {title}"
     jets = {_rate(name): (j, 1) for j, name in enumerate(names)}

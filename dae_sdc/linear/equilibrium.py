@@ -181,7 +181,7 @@ class Rest:
     @property
     def title(self) -> str:
         """Name of the equations."""
-        return str(getattr(self.problem, "model_name", type(self.problem).__name__))
+        return self.problem.name
 
     @classmethod
     def at(cls, problem: ProblemDAE, t: float, u: Vector, du: Vector) -> Rest:

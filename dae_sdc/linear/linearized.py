@@ -319,7 +319,7 @@ class LinearProblem(Linearizer):
 
     def __init__(self, problem: ProblemDAE, inputs: Inputs) -> None:
         self.problem = problem
-        self.title, self.inputs = type(problem).__name__, inputs
+        self.title, self.inputs = problem.name, inputs
         self.names, self.units = problem.names, problem.units
         self.input_units = tuple(problem.parameter_units.get(name, "") for name in inputs)
         if getattr(problem, "jacobian", None) is None:

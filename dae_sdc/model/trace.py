@@ -159,7 +159,7 @@ def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = 
     t0, t_end = (require_number("the interval", end) for end in problem.interval)
     while True:
         model = Model(
-            name or type(problem).__name__,
+            name or problem.name,
             title=problem.title,
             interval=(t0, t_end),
             dt=require_number("dt", problem.dt),

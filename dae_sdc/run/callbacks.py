@@ -114,7 +114,7 @@ class Equations:
     def _in_python(self) -> tuple[Callable[..., None], Callable[..., None]]:
         problem, n_diff = self.problem, self.problem.n_diff
         if getattr(problem, "jacobian", None) is None:
-            raise InputError(f"{type(problem).__name__} has no exact Jacobian, which peers get")
+            raise InputError(f"{problem.name} has no exact Jacobian, which peers get")
         jacobian: Callable[..., Any] = problem.jacobian
 
         def entries(t: float, y: Vector, yp: Vector, c: float, out: Vector) -> None:

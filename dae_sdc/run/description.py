@@ -277,7 +277,7 @@ def _add_coarse_level(description: dict[str, Any], problem: ProblemDAE, options:
         transfer = getattr(problem, "space_transfer", None)
         if transfer is None or not hasattr(problem, "coarse_params"):
             raise InputError(
-                f"{type(problem).__name__} offers no coarser unknowns (coarse_params and space_transfer); "
+                f"{problem.name} offers no coarser unknowns (coarse_params and space_transfer); "
                 f"leave coarsen out"
             )
         if not isinstance(description["problem_class"], type):

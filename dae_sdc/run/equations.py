@@ -516,9 +516,9 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
         return Equations(problem, near=near, origin="function: trace is switched off" if plain else "")
     try:
         if problem.chooses_branch:
-            raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
+            raise InputError(f"{problem.name}.start_step decides in each step what eval_f computes")
         if hasattr(problem, "residual_of_parts") and given_by_library(problem):
-            raise InputError(f"{type(problem).__name__} gives its equations by parts, and runs with these")
+            raise InputError(f"{problem.name} gives its equations by parts, and runs with these")
         traced = _traced(problem, near)
     except InputError as error:
         if wanted or isinstance(error, IdleEquationError):
@@ -537,7 +537,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
     index, declared = known.index, problem.index
     if index is not None and declared is not None and max(1, declared) != max(1, index):
         why = (
-            f"{type(problem).__name__} declares index {declared}, but its equations have index {index}; "
+            f"{problem.name} declares index {declared}, but its equations have index {index}; "
             f"correct or drop it"
         )
         if wanted or not traced.branches:
@@ -625,7 +625,7 @@ def _check_unknowns(problem: ProblemDAE, indices: tuple[int, ...], seen: str) ->
     for name, declared, index in zip(problem.names, problem.variable_index, indices, strict=True):
         if declared < index:  # errors of one declared too high are let go, which the run tells
             raise InputError(
-                f"{type(problem).__name__}.variable_index declares index {declared} of '{name}', but "
+                f"{problem.name}.variable_index declares index {declared} of '{name}', but "
                 f"{seen} give it index {index}; correct or drop variable_index"
             )
 
@@ -778,7 +778,7 @@ def with_index(equations: Equations) -> Equations:
         return replace(equations, origin="; ".join(filter(None, (equations.origin, why))))
     if declared is not None and max(1, at_start.index) != max(1, declared):
         raise InputError(
-            f"{type(problem).__name__} declares index {declared}, but its Jacobians near the start have "
+            f"{problem.name} declares index {declared}, but its Jacobians near the start have "
             f"index {at_start.index}; correct or drop it"
         )
     _check_unknowns(problem, at_start.of_unknowns, "its Jacobians near the start")

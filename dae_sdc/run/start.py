@@ -95,7 +95,7 @@ class Start:
         bad = np.flatnonzero(~np.isfinite(u.view(np.ndarray)))
         if bad.size:
             raise InputError(
-                f"u0 of {type(problem).__name__} is {u[bad[0]]} in '{problem.names[bad[0]]}' at t={t0:.6g}; "
+                f"u0 of {problem.name} is {u[bad[0]]} in '{problem.names[bad[0]]}' at t={t0:.6g}; "
                 f"pass finite values, or None for one that is not known"
             )
         return cls(*interval, u, derivative_at_start(problem, u.view(np.ndarray), t0, u0 is None), remark)
@@ -440,7 +440,7 @@ def _of_functions(equations: Equations, request: SolveOptions, u0: Any) -> Value
         left = {name for name, _ in model.redundant}
         # What is left out of a closed model is a function of the others, which are looked at below.
         if whole.violated and not (model.held and left.isdisjoint(one.equation for one in whole.violated)):
-            raise refused(f"u0 of {type(problem).__name__}", whole)
+            raise refused(f"u0 of {problem.name}", whole)
     if near is None or not has_hidden_constraints(problem) or not np.isfinite(near).all():
         return None
     of_rtol = LARGEST if request.rtol is None else OF_RUN * float(request.rtol)
@@ -494,7 +494,7 @@ def _values_of_model(
     start = guesses_of_state(problem, None, problem.interval[0] if t0 is None else t0)
     if not start[1].all():  # the zeros near which it was read are no start
         model = with_starts(model, lambda j: {}, model.interval)
-    kind = f"unknown of {type(problem).__name__}"
+    kind = f"unknown of {problem.name}"
     fixed = conditions_in(fixed, model, labels)
     fixed, guesses, bounds = (
         expanded(given, problem.names, kind) for given in (fixed, guesses, search.get("bounds"))
@@ -665,7 +665,7 @@ class _StartCheck:
         orders = [one.order for one in looked.violated]
         if system and (not any(orders) or (not all(orders) and self.violates_as_written())):
             return None
-        return refused(f"u0 of {type(self.problem).__name__}", looked) if orders else None
+        return refused(f"u0 of {self.problem.name}", looked) if orders else None
 
 
 def _by_name(problem: ProblemDAE, u: Vector) -> dict[str, float]:

@@ -167,7 +167,7 @@ def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
 
 
 def _place(problem: ProblemDAE, name: str) -> int:
-    title = getattr(problem, "model_name", type(problem).__name__)
+    title = problem.name
     return require_name(f"name in {title}", name, problem.names)
 
 

@@ -567,7 +567,7 @@ class _CvodeDriver(_Driver):
             singular = not rows.all() or int(np.linalg.matrix_rank(self._mass / rows)) < n
         if singular:
             raise InputError(
-                f"CVODE takes ordinary differential equations; dF/du' of {type(problem).__name__} is "
+                f"CVODE takes ordinary differential equations; dF/du' of {problem.name} is "
                 f"singular at t={self.task.t0:.6g}; use 'ida'"
             )
         self.sparse = self.sparse and self._diagonal is not None
@@ -618,7 +618,7 @@ class _CvodeDriver(_Driver):
             slope = -self._solve(at_zero)
             if self._left(t, y, slope, at_zero) > LINEAR_IN_DERIVATIVES:
                 raise InputError(
-                    f"CVODE takes equations that are linear in u'; those of {type(self.problem).__name__} "
+                    f"CVODE takes equations that are linear in u'; those of {self.problem.name} "
                     f"are not, or dF/du' is nearly singular at t={t:.6g}; use 'ida'"
                 )
         return slope

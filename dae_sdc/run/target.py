@@ -345,7 +345,7 @@ def copied(problem: ProblemDAE) -> ProblemDAE:
         return copy.deepcopy(problem, {id(one): one for one in same})
     except Exception as error:
         raise InputError(
-            f"{type(problem).__name__} cannot be copied for a run ({words_of(error)}); let "
+            f"{problem.name} cannot be copied for a run ({words_of(error)}); let "
             f"its class keep what cannot be copied, or give the class"
         ) from error
 
@@ -365,7 +365,7 @@ def _with_settings(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE
     more = {name: value for name, value in params.items() if name not in settings}
     set_parameters: Any = getattr(problem, "set_parameters", None)
     if more and set_parameters is None:
-        raise InputError(f"{type(problem).__name__} is already made; set {', '.join(more)} when you make it")
+        raise InputError(f"{problem.name} is already made; set {', '.join(more)} when you make it")
     if more:
         set_parameters(more)
         params = {name: value for name, value in params.items() if name in settings}

@@ -39,7 +39,7 @@ class ReadEquations(Hooks):  # type: ignore[misc]
             if hasattr(type(problem), "untraced"):  # in an earlier run
                 continue
             equations = read(problem, level.u[0]).told
-            self.logger.info("equations of %s: %s", type(problem).__name__, equations)
+            self.logger.info("equations of %s: %s", problem.name, equations)
 
 
 STATES_IN_ORDER = 16  # Number of states at which a function is called in order and backwards.
@@ -95,7 +95,7 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
         k, i = wrong[0].tolist()
         least, most = values[:, k, i].min(), values[:, k, i].max()
         raise InputError(
-            f"{type(problem).__name__}.eval_f remembers: '{problem.equation_names[i]}' is {least:.6g} or "
+            f"{problem.name}.eval_f remembers: '{problem.equation_names[i]}' is {least:.6g} or "
             f"{most:.6g} at the state of t={t[rows[k]]:.6g}, by the states before; let it depend on t, u and "
             f"du alone, and write a memory as a discrete unknown or an event that changes one"
         )
@@ -148,7 +148,7 @@ def check_at_states(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> No
             if wrong.size:
                 i = wrong[0]
                 raise MisreadError(
-                    f"{type(problem).__name__}.eval_f was read wrongly: '{problem.equation_names[i]}' is "
+                    f"{problem.name}.eval_f was read wrongly: '{problem.equation_names[i]}' is "
                     f"{true[i]:.6g} near the solution at t={t[rows[k]]:.6g}, and {values[i]:.6g} as it was "
                     f"read; solve with trace=False"
                 )

@@ -53,7 +53,7 @@ class FixedPoint(ModifiedNewton):
 
     def _explain_singular(self, system: ImplicitSystem, indices: str) -> str:
         return (
-            f"dF/du' of {type(self.problem).__name__} is singular at t={system.time:.6g}: fixed-point "
+            f"dF/du' of {self.problem.name} is singular at t={system.time:.6g}: fixed-point "
             f"iteration is for ordinary differential equations; use corrector='newton'"
         )
 
@@ -234,7 +234,7 @@ def is_ordinary(problem: ProblemDAE) -> bool:
 
 def _described(problem: ProblemDAE) -> str:
     index = "no stated index" if problem.index is None else f"index {problem.index}"
-    return f"{type(problem).__name__} has {index} and {problem.n_alg} algebraic unknowns"
+    return f"{problem.name} has {index} and {problem.n_alg} algebraic unknowns"
 
 
 @lru_cache(maxsize=32)

@@ -69,7 +69,7 @@ def node_solver(
         given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
         raise InputError(
             f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel; "
-            f"{type(problem).__name__} has {given} of them"
+            f"{problem.name} has {given} of them"
         )
     return PythonNodes(problem, n_integrated, owned, diagonal)
 
@@ -188,7 +188,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         n_integrated = problem.n if self.integrates_algebraic else problem.n_diff
         if n_integrated < problem.n and _depends_on_algebraic_derivative(problem, self.level):
             raise InputError(
-                f"{type(self).__name__} needs a semi-explicit DAE, but F of {type(problem).__name__} depends "
+                f"{type(self).__name__} needs a semi-explicit DAE, but F of {problem.name} depends "
                 f"on the derivative of algebraic unknowns; use FullyImplicitDAE"
             )
         index = problem.index

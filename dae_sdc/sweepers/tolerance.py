@@ -172,7 +172,7 @@ class Tolerance:
         assert problem.noise is not None
         equation = problem.equation_names[int(np.argmax(problem.noise.absolute))]
         tell(
-            f"the equations of {type(problem).__name__} are noisy, by {problem.noise.relative:.1e} of their "
+            f"the equations of {problem.name} are noisy, by {problem.noise.relative:.1e} of their "
             f"terms, most of all '{equation}'; rtol={self.rtol:g} is below what that allows and is taken as "
             f"{least:.1e}; compute F more exactly, or give a larger rtol"
         )
