@@ -167,8 +167,7 @@ def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
 
 
 def _place(problem: ProblemDAE, name: str) -> int:
-    title = problem.name
-    return require_name(f"name in {title}", name, problem.names)
+    return require_name(f"name in {problem.name}", name, problem.names)
 
 
 def _hidden(equations: Equations, t: float) -> Hidden | None:
