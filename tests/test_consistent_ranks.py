@@ -194,3 +194,16 @@ def test_a_start_satisfies_the_equations_that_a_repair_has_replaced(
     x, y, z = (found.values[name] for name in "xyz")
     assert x * y == pytest.approx(2.0, abs=1e-8)
     assert z * (x + y) + y == pytest.approx(2.0 * x * y, abs=1e-8)  # the derivative of x y = 2 without rates
+
+
+def test_all_starts_satisfy_the_equations_that_a_repair_has_replaced() -> None:
+    model = ds.Model("mixed")
+    x, y, z = model.variables("x y z", start=[3.0, 0.7, 0.5])
+    first, second = model.der(y) + y - z, model.der(x) + x - z - 1
+    second += y * first / 2
+    first += (x - 3) * second
+    model.equations(x * y - 2 + (y - 1) * first + (x - 3) * second, first, second)
+    found = ds.initial(model, fixed={"z": 0.5}, all_solutions=True)
+    # With x y = 2 and z (x + y) + y = 2 x y, 3 y^2 - 8 y + 2 = 0; at y = 1 what was replaced does not follow.
+    values = sorted(solution["y"] for solution in found.solutions)
+    assert values == pytest.approx([(4.0 - math.sqrt(10.0)) / 3.0, (4.0 + math.sqrt(10.0)) / 3.0], abs=1e-9)

@@ -220,10 +220,11 @@ class ModelJets(JetSystem):
         return other if news and not other.holds_added(x) else None
 
     def holds_added(self, x: Vector) -> bool:
-        """Whether the equations hold that were added to those of the run."""
+        """Whether the equations hold that were added to those of the run, or that a repair has replaced."""
         first = int((self.analysis.c + 1).sum())
         part = self.rows(range(first, len(self.derivatives)))
-        return not part.rows or bool((np.abs(part.values(x)) <= 10.0 * self.tolerance * part.terms(x)).all())
+        holds = not part.rows or (np.abs(part.values(x)) <= 10.0 * self.tolerance * part.terms(x)).all()
+        return bool(holds) and self.with_replaced(x) is None
 
     def part(self, stage: int | None) -> Part:
         """The equations of a stage, of all stages if None."""

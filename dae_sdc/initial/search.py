@@ -109,7 +109,8 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
             free, followed = solver.free(x)
             alone = solver.is_alone(x, free)
         is_enough = alone or (unique and task.kept_is_enough)
-        found = [x, *(() if is_enough else solver.others(x, free, known))]
+        others = [] if is_enough else solver.others(x, free, known)
+        found = [x, *(filter(system.holds_added, others) if isinstance(system, ModelJets) else others)]
         remarks += [NOT_SOUGHT] * (not is_enough and not solver.restarts)
         # Another solution with the same free values may be nearer.
         nearest = min(found, key=lambda one: given.distance(one, system.stages))
@@ -147,8 +148,7 @@ def _every_known(task: _Task) -> tuple[list[Vector], bool]:
         starts = search.solve()
     except DAEError:  # there is no solution with all values that are taken from guesses
         return [], False
-    known = [start.x for start in starts if system.holds_added(start.x)]
-    return known, search.complete and not starts[0].chosen
+    return [start.x for start in starts], search.complete and not starts[0].chosen
 
 
 def _told(
@@ -196,9 +196,8 @@ def _state(task: _Task, x: Vector) -> tuple[Vector, Vector]:
 def _every(task: _Task, remarks: list[str], search: EveryStart) -> Initial:
     """The result of a search for all solutions, the one nearest to the given values first."""
     starts = search.solve()
-    x = starts[0].x
+    x, further = starts[0].x, list[str]()
     solver = Solver(task.system, task.given, restarts=0)
-    further: list[str] = []
     newton = [block for block in search.blocks if block.kind == "newton"]
     if newton:
         further.append(
