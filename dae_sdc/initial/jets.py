@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -177,6 +178,8 @@ class ModelJets(JetSystem):
         self._add(
             (name, root) for name, root in model.redundant if set(graph.depends(root)) <= self.place.keys()
         )
+        replaced = (definition.replaced for definition in model.definitions)
+        self.replaced = [each for each in replaced if set(graph.depends(each[1])) <= self.place.keys()]
         self.usually_free = tuple(self.place[jet] for jet in found.free)
         self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
         self.known = {"t": np.array([t]), "p": np.array(self.parameters, dtype=np.float64)}
@@ -186,6 +189,7 @@ class ModelJets(JetSystem):
         """Add equations of the start, each to the first stage at which all its values are known."""
         of_jet = {j: number for number, stage in enumerate(self.stages) for j in stage.jets.tolist()}
         self._parts: dict[tuple[int, ...], Part] = {}
+        self.__dict__.pop("whole", None)
         for name, root in conditions:
             jets = [self.place.get(jet) for jet in self.model.graph.depends(root)]
             if None in jets:
@@ -211,20 +215,20 @@ class ModelJets(JetSystem):
         other._add(zip(names, nodes, strict=True))
         return other
 
-    def with_replaced(self, x: Vector) -> ModelJets | None:
-        """The equations with those besides that a repair has replaced; None where these hold at values x."""
-        replaced = (definition.replaced for definition in self.model.definitions)
-        news = [(name, root) for name, root in replaced if (root, 0) not in self.derivatives]
-        other, depends, places = copy.copy(self), self.model.graph.depends, self.place.keys()
-        other._add((name, root) for name, root in news if set(depends(root)) <= places)
-        return other if news and not other.holds_added(x) else None
+    @cached_property
+    def whole(self) -> ModelJets:
+        """The equations with those besides that a repair has replaced."""
+        other = copy.copy(self)
+        other.replaced = []
+        other._add(self.replaced)
+        return other
 
     def holds_added(self, x: Vector) -> bool:
         """Whether the equations hold that were added to those of the run, or that a repair has replaced."""
         first = int((self.analysis.c + 1).sum())
         part = self.rows(range(first, len(self.derivatives)))
         holds = not part.rows or (np.abs(part.values(x)) <= 10.0 * self.tolerance * part.terms(x)).all()
-        return bool(holds) and self.with_replaced(x) is None
+        return bool(holds) and (not self.replaced or self.whole.holds_added(x))
 
     def part(self, stage: int | None) -> Part:
         """The equations of a stage, of all stages if None."""

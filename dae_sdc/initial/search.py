@@ -96,8 +96,8 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         if not known:
             raise
         x = known[0]
-    if isinstance(system, ModelJets) and (whole := system.with_replaced(x)) is not None:
-        return _solved(replace(task, system=whole), remarks)
+    if isinstance(system, ModelJets) and system.replaced and not system.whole.holds_added(x):
+        return _solved(replace(task, system=system.whole), remarks)
     solutions, unique = [x], False
     if solver.small:
         free, followed = solver.free(x)
@@ -198,13 +198,10 @@ def _every(task: _Task, remarks: list[str], search: EveryStart) -> Initial:
     starts = search.solve()
     x, further = starts[0].x, list[str]()
     solver = Solver(task.system, task.given, restarts=0)
-    newton = [block for block in search.blocks if block.kind == "newton"]
-    if newton:
-        further.append(
-            f"no polynomials, so that solutions may be missing: {listed([b.equations[0] for b in newton])}"
-        )
-    lost = sum(block.lost for block in search.blocks)
-    if lost:
+    if newton := [block for block in search.blocks if block.kind == "newton"]:
+        names = listed([block.equations[0] for block in newton])
+        further.append(f"no polynomials, so that solutions may be missing: {names}")
+    if lost := sum(block.lost for block in search.blocks):
         further.append(f"solutions may be missing: {lost} paths were lost; try another seed")
     told = [*(one for start in starts for one in start.singular), *search.singular]
     return _told(
@@ -409,9 +406,8 @@ def sets_of_model(
     values = split(fixed, model.names, f"unknown of {system.title}")
     known = _known(system.title, _jets_by_name(model, system), {}, {}, values)
     point, _, held, _ = _placed(system, system.model.names, known, (), {})
-    return solution_sets(
-        system, {at: float(point[at]) for at in np.flatnonzero(held).tolist()}, seed, workers
-    )
+    own = {at: float(point[at]) for at in np.flatnonzero(held).tolist()}
+    return solution_sets(system, own, seed, workers)
 
 
 @under_way("consistent initial values were sought", ", or give guesses near them")
