@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -80,6 +81,12 @@ def test_events_and_mass_matrices_are_any_callables_too(wrap: Callable[[Any], An
     event = wrap(lambda u, t: u[0] - 0.5)
     run = ds.solve(problem, u0=[1.0, 2.0], t_end=1.0, rtol=1e-8, events=event)
     assert np.allclose(run.events[0].t, [np.log(2.0)], rtol=1e-7)
+
+
+def test_a_mock_of_a_cache_is_taken_or_told() -> None:
+    # It says that it has a cache, and no function inside of it.
+    with pytest.raises(ds.InputError):
+        ds.solve(mock.Mock(side_effect=decay), u0=[1.0, 2.0], t_end=1.0, rtol=1e-6)
 
 
 def test_what_is_no_function_is_told_that_functions_are_taken() -> None:

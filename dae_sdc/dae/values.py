@@ -95,7 +95,7 @@ def needed_arguments(function: Callable[..., Any]) -> list[str] | None:
 
 def uncached(function: Any) -> Any:
     """A function without a cache of functools around it, which takes no arrays; other things as they are."""
-    return function.__wrapped__ if hasattr(function, "cache_info") else function
+    return getattr(function, "__wrapped__", function) if hasattr(function, "cache_info") else function
 
 
 def read_only(function: S, name: str) -> S:

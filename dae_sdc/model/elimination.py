@@ -419,8 +419,7 @@ class LinearElimination:
     def _solved(
         self, node: int, start: Start, moved: Mapping[tuple[int, int], Start]
     ) -> dict[tuple[int, int], Start] | None:
-        graph = self.graph
-        jets = graph.jets_of(node)
+        graph, jets = self.graph, self.graph.jets_of(node)
         starts = {key: moved.get(key) or self.starts.get(key[0], {}).get(key[1]) for key in jets}
         # A fixed value replaces a guess, and a guess is entered where there is no value.
         free = [key for key, other in starts.items() if other is None or (start.fixed and not other.fixed)]

@@ -6,6 +6,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, Final
 
@@ -110,11 +111,11 @@ def homotopy(actual: Any, simplified: Any) -> Any:
     >>> round(ds.initial(m)["q"], 6)
     2.0
     """
-    if any(isinstance(part, complex) or not hasattr(part, "__pow__") for part in (actual, simplified)):
-        raise InputError(f"homotopy takes two expressions or real numbers; got {shown((actual, simplified))}")
-    if not any(isinstance(part, sympy.Basic) for part in (actual, simplified)):
-        return actual
-    return Homotopy(actual, simplified)
+    both = actual, simplified
+    with suppress(TypeError):  # of what is neither an expression nor a number
+        if not any(isinstance(part + 0.0, complex) for part in both):
+            return Homotopy(*both) if any(isinstance(part, sympy.Basic) for part in both) else actual
+    raise InputError(f"homotopy takes two expressions or real numbers; got {shown(both)}")
 
 
 def derivative(expression: Any, order: int = 1) -> Any:
