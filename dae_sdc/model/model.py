@@ -448,6 +448,7 @@ class Model(Equations):
         self.reference = reference
         self.of_function = False
         self.events: tuple[str, ...] = ()
+        self.labels: dict[str, str] = {}  # Names in the text that was read, of time too, where they differ.
 
     # Making a model
 

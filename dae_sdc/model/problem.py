@@ -558,9 +558,8 @@ class ModelProblem(FormEquations, ProblemDAE):
         sizes = [variable.nominal.get(k) for variable, k in entries]
         if None not in sizes:
             self.nominal = np.array(sizes)
-        self.__dict__.update(
-            title=model.title, reference=model.reference, events=getattr(model, "events", ())
-        )
+        described = ("title", "reference", "events", "labels")
+        self.__dict__.update({name: getattr(model, name, ()) for name in described})
 
     def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
         """Set :attr:`index` and :attr:`variable_index` from the offsets of the model."""

@@ -605,7 +605,7 @@ class _TrivialElimination:
         simplified = Model(
             model.name, title=model.title, interval=model.interval, dt=model.dt, reference=model.reference
         )
-        simplified.events = model.events
+        simplified.events, simplified.labels = model.events, model.labels
         for j, variable in enumerate(model.variables_by_name.values()):
             if nodes[j] == graph.variable(j):
                 low, high = moved.bounds(j)

@@ -508,8 +508,8 @@ def _is_outside(name: syntax.Name, scope: Scope) -> bool:
 
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 
-_READ: Final = ("start", "fixed", "min", "max", "unit")
-_SKIPPED: Final = ("nominal", "displayUnit", "quantity", "stateSelect", "unbounded")
+_READ: Final = ("start", "fixed", "min", "max", "unit", "nominal")
+_SKIPPED: Final = ("displayUnit", "quantity", "stateSelect", "unbounded")
 _NO_COMPONENTS: Final = ("package", "function")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -374,12 +375,9 @@ def _new_name(taken: Sequence[str], name: str, order: int) -> str:
 def without_equations(model: Model, name: str, title: str) -> Model:
     """A model with the variables, parameters, interval and reference of another, but no equations."""
     made = Model(name, title=title, interval=model.interval, dt=model.dt, reference=model.reference)
-    made.events = model.events
-    for key, variable in model.variables_by_name.items():
-        made.variable(key, unit=variable.unit, min=variable.minimum, max=variable.maximum)
-        made.variables_by_name[key].start.update(variable.start)
-        made.variables_by_name[key].fixed.update(variable.fixed)
-        made.variables_by_name[key].nominal.update(variable.nominal)
+    made.events, made.labels = model.events, model.labels
+    for variable in model.variables_by_name.values():
+        made.add_variable(deepcopy(variable))
     for parameter in model.parameters_by_name.values():
         made.parameter(parameter.name, parameter.value, unit=parameter.unit)
     return made
