@@ -22,8 +22,8 @@ from pySDC.core.hooks import Hooks
 import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.control import hooks
-from dae_sdc.run import execution
 from dae_sdc.files import replacing
+from dae_sdc.run import execution
 from dae_sdc.run.resume import read_checkpoint
 
 needs_posix = pytest.mark.skipif(os.name != "posix", reason="needs signals and /dev")

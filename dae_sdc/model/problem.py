@@ -158,7 +158,8 @@ def form_of(
     steep = _steep_arguments(graph, rows, given, programs[0])
     peaks = graph.program(steep, given) if steep else None
     names = tuple(name_of(model.names[j], k) for j, k in states)
-    units = tuple(unit_of_rate(model.units[j], k) for j, k in states)
+    of_unknowns = model.units
+    units = tuple(unit_of_rate(of_unknowns[j], k) for j, k in states)
     slopes = (item for row in rows for item in graph.gradient(row).items())
     moving = {graph.leaves[leaf] for leaf, slope in slopes if graph.mark[slope] & MOVING}
     constant = not any(leaf.kind in "ud" and getattr(given(leaf), "kind", "") == "du" for leaf in moving)

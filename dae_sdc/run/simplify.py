@@ -71,10 +71,7 @@ def simplify(options: SimplifyOptions) -> Simplified:
     from dae_sdc.model import simplified
 
     whole, fold = make_model(options.model, options.params), options.fold
-    result = simplified.simplify(whole, level=options.level, fold=fold)
-    if result.level == "trivial" or not result.map:
-        return result
-    trivial = simplified.simplify(whole, level="trivial", fold=fold)
+    result, trivial = simplified.simplify_by_level(whole, options.level, fold)
     if len(trivial.model.names) == len(result.model.names):
         return result
     before, after = _analysed(trivial.model), _analysed(result.model)

@@ -385,15 +385,9 @@ def without_equations(model: Model, name: str, title: str) -> Model:
 
 def _rewritten(system: Model) -> Model:
     """The model with its equations in a graph of their own, which has no derivatives that cancel."""
-    made, own, nodes = without_equations(system, system.name, system.title), system.graph, dict[int, int]()
-    for node in own.below([*system.roots, *(root for one in system.definitions for root in one.roots)]):
-        if node in own.leaves:
-            nodes[node] = made.graph.leaf(own.leaves[node])
-        elif node in own.numbers:
-            nodes[node] = made.graph.constant(own.numbers[node])
-        else:
-            parts = [nodes[arg] for arg in own.operands(node)]
-            nodes[node] = made.graph.call(own.op[node], *parts, *own.args[node][len(parts) :])
+    made = without_equations(system, system.name, system.title)
+    further = [root for one in system.definitions for root in one.roots]
+    nodes = made.copied(system.graph, [*system.roots, *further])
     for name, root in zip(system.equation_names, system.roots, strict=True):
         made.add_root(nodes[root], name)
     made.definitions = tuple(
