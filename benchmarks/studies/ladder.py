@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import product
 
 from benchmarks.measuring.processes import ask, environment
-from benchmarks.study import Layout, Table, study
+from benchmarks.study import Layout, Option, Table, study
 from dae_sdc.run.results import Result
 
 MEASURING = ("-W", "ignore", "-m", "benchmarks.measuring.ladder")
@@ -22,12 +22,13 @@ TEXT = Layout(
     "ladder",
     "reader:U8 n:i8 unknowns:i8 time[s] read[s] front_end[s] exponent[1] memory[B] error[V]",
     example="--sizes 20,40 --reader own",
+    options={"readers": Option("what reads the texts, own or rumoca", flag="reader")},
 )
 def ladder(
     rows: Table,
     *,
     sizes: Sequence[int] = (1000, 4000),
-    reader: Sequence[str] = ("own", "rumoca"),
+    readers: Sequence[str] = ("own", "rumoca"),
     time_limit: float = 1800.0,
 ) -> None:
     """Measure the time from a text of Modelica with n resistors and capacitors to its solution.
@@ -37,7 +38,7 @@ def ladder(
     Times are those of the processor; errors those of the voltage of the first capacitor at the end.
     """
     before: dict[str, tuple[int, float]] = {}
-    for by, n in rows.each(list(product(reader, sizes)), "ladder"):
+    for by, n in rows.each(list(product(readers, sizes)), "ladder"):
         with rows.or_left_out(f"{by}, n={n}"):
             row = ask(MEASURING, {"reader": by, "n": n}, f"a ladder of {n}", time_limit, environment())
             if by in before and before[by][0] != n:
