@@ -88,6 +88,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         read_modelica as read_modelica,
         read_modelica_text as read_modelica_text,
     )
+    from dae_sdc.modelica.writer import write_modelica as write_modelica
     from dae_sdc.plotting import plot as plot
     from dae_sdc.plotting.frames import draw_frame as draw_frame
     from dae_sdc.polynomials.homotopy import Roots as Roots, solve_polynomials as solve_polynomials

@@ -18,7 +18,7 @@ from pySDC.core.hooks import Hooks
 
 import dae_sdc as ds
 from dae_sdc.control.checkpoint import CHECKPOINT_EVERY, Checkpoints
-from dae_sdc.run.files import replacing
+from dae_sdc.files import replacing
 from dae_sdc.run.resume import _packed, _unpacked, read_checkpoint
 
 RUN = """

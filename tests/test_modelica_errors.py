@@ -171,7 +171,7 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("\nReal x[:];"), 2, "the size of x is open"),
     (model("Real x; equation\nfor i in 1:1000000000 loop x = i; end for;"), 2, "a range of"),
     (model("Real x; equation\nfor i in 1:9999 loop for k in 1:9999 loop x = i; end for; end for;"),
-     2, "more than 50000"),
+     2, "more than 50002 equations"),
     (model("Real x; equation\nfor i in 3 loop x = i; end for;"), 2, "an index needs a range"),
     (model("Real x; equation\nfor i loop x = i; end for;"), 2, "the index i has no range"),
     (model("Real x; equation\nfor i in 1:0:3 loop x = i; end for;"), 2, "step 0"),

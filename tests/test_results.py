@@ -19,8 +19,8 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.files import replacing
 from dae_sdc.run import results
-from dae_sdc.run.files import replacing
 from dae_sdc.run.results import Result, command_line, load, provenance
 
 

@@ -22,8 +22,8 @@ from pySDC.core.hooks import Hooks
 import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.control import hooks
+from dae_sdc.files import replacing
 from dae_sdc.run import execution
-from dae_sdc.run.files import replacing
 from dae_sdc.run.resume import read_checkpoint
 
 needs_posix = pytest.mark.skipif(os.name != "posix", reason="needs signals and /dev")
@@ -180,7 +180,7 @@ def test_a_killed_run_leaves_the_finished_result_and_the_next_one_no_hidden_file
 @needs_posix
 def test_the_unfinished_file_of_a_living_process_stays(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom dae_sdc.run.files import replacing\n"
+        "import sys\nfrom pathlib import Path\nfrom dae_sdc.files import replacing\n"
         "with replacing(Path(sys.argv[1])) as (file,):\n print('ready', flush=True)\n sys.stdin.read()\n"
     )
     target = tmp_path / "a.npy"

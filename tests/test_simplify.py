@@ -17,6 +17,7 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import name_and_order, name_of
+from dae_sdc.model import simplified
 from dae_sdc.model.model import Model
 from dae_sdc.run.target import models_of
 
@@ -471,3 +472,28 @@ def test_solving_by_the_command_line(
 
 def test_a_word_stands_for_all_models() -> None:
     assert models_of(Namespace(model="all")) == (list(ds.MODELS), False)
+
+
+def test_the_work_grows_with_the_number_of_equations_beside_one_that_has_all_unknowns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[int] = []
+    told = simplified._TrivialElimination._told
+    monkeypatch.setattr(
+        simplified._TrivialElimination, "_told", lambda self, j: (calls.append(j), told(self, j))[1]
+    )
+    counts = []
+    for n in (50, 200):
+        model = ds.Model(f"node-{n}")
+        v = model.variables([f"v{k}" for k in range(n)], start=1.0, fixed=True)
+        i, j = (model.variables([f"{name}{k}" for k in range(n)]) for name in "ij")
+        ground = model.variable("ground")
+        model.equation(sum(i) + ground)
+        model.equations([model.der(v[k]) + (k + 1) * j[k] for k in range(n)], [i[k] + j[k] for k in range(n)])
+        model.equations([v[k] - (k + 1) * j[k] for k in range(n)])
+        calls.clear()
+        found = ds.simplify(model)
+        counts.append(len(calls))
+        assert len(found.model.names) == n
+        assert len(found.map) == 2 * n + 1
+    assert counts[1] < 6 * counts[0]  # four times the equations

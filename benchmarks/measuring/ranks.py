@@ -31,10 +31,10 @@ from dae_sdc.control.adaptivity import stops_of
 from dae_sdc.control.hooks import CheckInitialValue, RequireConvergence, StepRecord
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.errors import InputError
+from dae_sdc.files import replacing
 from dae_sdc.options import Steps
 from dae_sdc.run.description import describe
 from dae_sdc.run.execution import CONTROLLER
-from dae_sdc.run.files import replacing
 from dae_sdc.run.method import adapted_to, default_nodes, default_sweeper, swept_at_once
 from dae_sdc.run.processes import world
 from dae_sdc.run.solve import solve

@@ -6,6 +6,7 @@ import importlib
 import math
 import signal
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -100,12 +101,16 @@ def ran(peer: Peer, case: Case, rtol: float, weights: str = "all", count: bool =
 def test_every_peer_solves_an_index_2_problem_and_tells_its_work(peer: Peer) -> None:
     problem = make_problem("simple")
     case = Case(problem)
-    found = ran(peer, case, 1e-5, "<=1")
+    tells = peer.name != "rumoca"  # that takes one tolerance for all unknowns, too
+    found = ran(peer, case, 1e-5, "<=1" if tells else "all")
     exact = np.array(problem.u_exact(case.t_end))
     # The multiplier, out of the error test, is worse than the others by 1 / h.
     assert np.abs(found.end - exact)[:2].max() < 1e-3
     assert np.abs(found.end - exact)[2] < 1e-2
-    assert found.time > 0.0 and found.rhs > found.steps > 5 and found.jacobian >= 1
+    assert found.time > 0.0
+    if not tells:
+        return
+    assert found.rhs > found.steps > 5 and found.jacobian >= 1
     assert found.factorization >= found.jacobian or peer.name.startswith("scipy")
 
 
@@ -241,6 +246,24 @@ def test_expressions_are_the_equations(name: str) -> None:
     assert np.linalg.norm(residual) == pytest.approx(np.linalg.norm(np.array(g)), rel=1e-9, abs=1e-15)
     assert np.linalg.norm(residual) > 1e-8
     assert np.allclose(form.end(turned[form.differential], turned[form.algebraic]), u)
+
+
+def test_models_of_modelica_have_the_end_of_a_tight_run(tmp_path: Path) -> None:
+    installed(peer_solvers.PEERS["rumoca"])
+    path = tmp_path / "decay.mo"
+    path.write_text(
+        "model Decay Real 'a.x'(start = 2, fixed = true); Real y; equation der('a.x') = -y; y = 3*'a.x'; "
+        "annotation(experiment(StopTime = 0.5)); end Decay;"
+    )
+    result = peers(problems=[str(path)], rtols=[1e-6], others=["rumoca"], repetitions=1)
+    assert dict(zip(result.data["solver"].tolist(), result.data["success"].tolist(), strict=True)) == {
+        "dae_sdc": 1,
+        "rumoca": 1,
+    }
+    assert (result.data["error"] < 1e-4).all() and (result.data["error"] > 0.0).all()
+    score = Score(make_problem(str(path)), np.ones(2), last := np.array([2.0, 6.0]) * math.exp(-1.5))
+    assert score.columns(last * (1.0 + 1e-3))["scd"] == pytest.approx(3.0)
+    assert len(MODULE.from_modelica()) >= 18 and not {*MODULE.from_modelica()} & {"pendulum", "simple"}
 
 
 def test_expressions_cannot_follow_branches() -> None:

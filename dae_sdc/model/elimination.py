@@ -55,7 +55,7 @@ class Constants:
             if parameter.value is not None
         }
         self._zero: dict[int, bool | None] = {}
-        self._divisors: dict[int, None] = {}
+        self.divisors: dict[int, None] = {}
         self.zeros: dict[int, None] = {}  # constants that are taken for 0
 
     def is_zero(self, node: int) -> bool | None:
@@ -80,10 +80,11 @@ class Constants:
 
     def at_start(self, nodes: Sequence[int], unknowns: Mapping[tuple[int, int], float]) -> list[float] | None:
         """Values of expressions at the start; None where a parameter has none."""
-        known: dict[Leaf, float | None] = {Leaf("u", *key): value for key, value in unknowns.items()}
-        known |= {Leaf("t"): float(self.model.interval[0])}
-        known |= {Leaf("p", i): parameter.value for i, parameter in enumerate(self._parameters)}
-        if any(known[leaf] is None for leaf in self.graph.leaves_of(*nodes)):
+        known: dict[Leaf, float | None] = {Leaf("t"): float(self.model.interval[0])}
+        for leaf in self.graph.leaves_of(*nodes) - known.keys():
+            is_unknown = leaf.kind == "u"
+            known[leaf] = unknowns[leaf[1:]] if is_unknown else self._parameters[leaf.index].value
+        if None in known.values():
             return None
         values: list[float] = self.graph.numeric(nodes, known.__getitem__).tolist()
         return values
@@ -105,11 +106,11 @@ class Constants:
     def divide_by(self, node: int) -> None:
         """Add the condition that a constant is not 0."""
         if node not in self.graph.numbers:
-            self._divisors[node] = None
+            self.divisors[node] = None
 
     def conditions(self) -> tuple[Condition, ...]:
         """All conditions on parameters."""
-        asked = [*((node, False) for node in self._divisors), *((node, True) for node in self.zeros)]
+        asked = [*((node, False) for node in self.divisors), *((node, True) for node in self.zeros)]
         texts = self.model.sympy([node for node, _ in asked])
         return tuple(
             Condition(self.model.name, -text if text.could_extract_minus_sign() else text, vanishes)
@@ -168,7 +169,8 @@ class Starts:
                 here = Start((value - offset) / scale, fixed, name)
                 self._enter(relation.of, order + relation.order, here, own=relation.of == j)
         for j, relation in enumerate(final):
-            if relation.factor != model.graph.zero and not relation.order:
+            bounds = self._variable(j).minimum, self._variable(j).maximum
+            if relation.factor != model.graph.zero and not relation.order and bounds != (None, None):
                 self._bound(j, relation)
 
     def bounds(self, j: int) -> tuple[float | None, float | None]:
@@ -315,8 +317,9 @@ class LinearElimination:
         """Eliminate an unknown by an equation; returns the changed equations, None without a candidate."""
         if len(self.roots) == 1:
             return None
-        allowed = [candidate for candidate in self._candidates(i) if self._allowed(candidate, differentiated)]
-        for candidate in sorted(allowed, key=self._cost):
+        for candidate in self._candidates(i):
+            if not self._allowed(candidate, differentiated):
+                continue
             starts = self._moved(candidate)
             put = None if starts is None else self._put(candidate)
             if starts is None or put is None:
@@ -338,11 +341,13 @@ class LinearElimination:
         return None
 
     def _candidates(self, i: int) -> Iterator[_Candidate]:
+        """The unknowns that an equation determines, in the order in which they are tried."""
         graph, root, spans = self.graph, self.roots[i], self._spans[i]
-        form = linear_form(graph, root)
+        form, order_of_trial = linear_form(graph, root), sorted(spans, key=lambda j: self._cost(j, i))
         if form is not None:
             factors, rest = form
-            for (j, _), divisor in factors.items():
+            for j in order_of_trial:
+                divisor = factors.get((j, 0), graph.zero)
                 if spans[j] == 0 and self._fits(j, len(factors) - 1) and self.constants.divides(divisor):
                     over = [(f, key) for key, f in factors.items() if key[0] != j]
                     terms = [(graph.neg(graph.div(f, divisor)), graph.variable(*key)) for f, key in over]
@@ -350,10 +355,10 @@ class LinearElimination:
                     yield _Candidate(j, i, expression, divisor, True)
         else:
             slopes = graph.gradient(root)
-            for j, order in spans.items():
+            for j in order_of_trial:
                 node = graph.variable(j)
                 divisor = slopes.get(node, graph.zero)
-                fits = not order and not graph.mark[divisor] & MOVING and self.constants.divides(divisor)
+                fits = not spans[j] and not graph.mark[divisor] & MOVING and self.constants.divides(divisor)
                 left = _without(graph, root, [node]) if fits and self._replaceable(j) else None
                 if left is not None and graph.add(graph.mul(divisor, node), left) == root:
                     yield _Candidate(j, i, graph.neg(graph.div(left, divisor)), divisor, False)
@@ -370,10 +375,10 @@ class LinearElimination:
     def _others(self, candidate: _Candidate) -> set[int]:
         return self._places[candidate.unknown] - {candidate.equation}
 
-    def _cost(self, candidate: _Candidate) -> tuple[int, int, bool, bool, int]:
-        others, starts = self._others(candidate), self.starts.get(candidate.unknown, {})
+    def _cost(self, j: int, i: int) -> tuple[int, int, bool, bool, int]:
+        others, starts = self._places[j] - {i}, self.starts.get(j, {})
         fixed = any(start.fixed for start in starts.values())
-        return self._order(candidate.unknown, others), len(others), fixed, bool(starts), candidate.unknown
+        return self._order(j, others), len(others), fixed, bool(starts), j
 
     def _allowed(self, candidate: _Candidate, differentiated: bool) -> bool:
         others, jets = self._others(candidate), self.graph.jets_of(candidate.expression)

@@ -120,6 +120,7 @@ class Equations:
         self._equation_names: dict[str, int] = {}
         self._names: tuple[str, ...] = ()
         self._names_of_equations: tuple[str, ...] = ()
+        self._names_of_parameters: tuple[str, ...] = ()
         self._index: dict[str, int] = {}
         self._symbols: dict[Any, int] = {}
         self._forms: dict[tuple[int, int, bool | None], Form] = {}
@@ -151,7 +152,9 @@ class Equations:
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the parameters."""
-        return tuple(self.parameters_by_name)
+        if len(self._names_of_parameters) != len(self.parameters_by_name):
+            self._names_of_parameters = tuple(self.parameters_by_name)
+        return self._names_of_parameters
 
     def content(self) -> tuple[Any, ...]:
         """Names, parameters and values of equations at the random point: equal if models say the same."""
@@ -199,6 +202,21 @@ class Equations:
         self.roots.append(root)
         self._expressions.append(expression)
         self._equation_names[name] = len(self._equation_names)
+
+    def copied(self, graph: Graph, nodes: Sequence[int], places: Mapping[int, int] = {}) -> dict[int, int]:
+        """Nodes here for expressions of another graph and their parts, of unknowns at other places."""
+        made: dict[int, int] = {}
+        for node in graph.below(nodes):
+            leaf = graph.leaves.get(node)
+            if leaf is not None:
+                place = places.get(leaf.index, leaf.index) if leaf.kind == "u" else leaf.index
+                made[node] = self.graph.leaf(leaf._replace(index=place))
+            elif node in graph.numbers:
+                made[node] = self.graph.constant(graph.numbers[node])
+            else:
+                parts = [made[operand] for operand in graph.operands(node)]
+                made[node] = self.graph.call(graph.op[node], *parts, *graph.args[node][len(parts) :])
+        return made
 
     def unknown(self, unknown: Any) -> tuple[str, int]:
         """Name of an unknown and order of a derivative, from a symbol or a name such as "der(x, 2)"."""
@@ -448,6 +466,7 @@ class Model(Equations):
         self.reference = reference
         self.of_function = False
         self.events: tuple[str, ...] = ()
+        self.labels: dict[str, str] = {}  # Names in the text that was read, of time too, where they differ.
 
     # Making a model
 

@@ -158,7 +158,8 @@ def form_of(
     steep = _steep_arguments(graph, rows, given, programs[0])
     peaks = graph.program(steep, given) if steep else None
     names = tuple(name_of(model.names[j], k) for j, k in states)
-    units = tuple(unit_of_rate(model.units[j], k) for j, k in states)
+    of_unknowns = model.units
+    units = tuple(unit_of_rate(of_unknowns[j], k) for j, k in states)
     slopes = (item for row in rows for item in graph.gradient(row).items())
     moving = {graph.leaves[leaf] for leaf, slope in slopes if graph.mark[slope] & MOVING}
     constant = not any(leaf.kind in "ud" and getattr(given(leaf), "kind", "") == "du" for leaf in moving)
@@ -558,9 +559,8 @@ class ModelProblem(FormEquations, ProblemDAE):
         sizes = [variable.nominal.get(k) for variable, k in entries]
         if None not in sizes:
             self.nominal = np.array(sizes)
-        self.__dict__.update(
-            title=model.title, reference=model.reference, events=getattr(model, "events", ())
-        )
+        described = ("title", "reference", "events", "labels")
+        self.__dict__.update({name: getattr(model, name, ()) for name in described})
 
     def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
         """Set :attr:`index` and :attr:`variable_index` from the offsets of the model."""

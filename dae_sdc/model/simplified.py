@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy.typing as npt
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.dag import MOVING, Leaf, name_of
+from dae_sdc.expressions.graph import Graph
 from dae_sdc.model import LEVELS, Level
 from dae_sdc.model.elimination import (
     Condition,
@@ -37,8 +40,18 @@ class Removed:
     """An unknown that a simplification removed, and its expression."""
 
     name: str  # Name of the unknown.
-    expression: Any  # Its value in terms of kept unknowns, their derivatives, parameters, time and numbers.
-    kind: str  # One of :data:`KINDS`.
+    _node: int  # The node of its expression in the graph of the model.
+    _model: Model
+
+    @cached_property
+    def kind(self) -> str:
+        """One of :data:`KINDS`."""
+        return _kind(self._model.graph, self._node)
+
+    @cached_property
+    def expression(self) -> Any:
+        """Its value in terms of kept unknowns, their derivatives, parameters, time and numbers."""
+        return self._model.sympy([self._node])[0]
 
     def __str__(self) -> str:
         return f"{self.name} = {self.expression}"
@@ -310,6 +323,8 @@ class Simplified:
 
 
 _NOWHERE: Final = -1
+# Largest number of terms of an equation that a relation is expected to remove: else it waits for the end.
+PATIENCE: Final = 8
 
 
 @under_way("trivial equations were removed")
@@ -336,16 +351,31 @@ def simplify(
     selects a solution of that equation, and the start value of a highest derivative would not. Degrees of
     freedom do not change. The index never rises, and falls if a derivative of a constrained unknown is told.
     """
+    return _eliminated(model, level if derivatives else "trivial", derivatives, fold).result()
+
+
+@under_way("trivial equations were removed")
+def simplify_by_level(model: Model, level: Level, fold: bool) -> tuple[Simplified, Simplified]:
+    """The result of :func:`simplify`, and that of the level "trivial", with which it begins."""
+    whole = _eliminated(model, level, True, fold)
+    begun = whole if level == "trivial" else whole.begun
+    if begun is None or begun.branches_lost() - begun.barred:
+        begun = _eliminated(model, "trivial", True, fold)
+    return whole.result(), begun.result()
+
+
+def _eliminated(model: Model, level: Level, derivatives: bool, fold: bool) -> _TrivialElimination:
     require_name("level of simplification", level, LEVELS)
-    used_level: Level = level if derivatives else "trivial"
     # Events change discrete unknowns, which must not follow from others.
     barred = {j for j, variable in enumerate(model.variables_by_name.values()) if variable.discrete}
+    discrete = barred
     while True:
-        elimination = _TrivialElimination(model, used_level, derivatives, fold, barred)
+        elimination = _TrivialElimination(model, level, derivatives, fold, barred)
         lost = elimination.branches_lost() - barred
         if not lost:
-            return elimination.result()
-        barred |= lost
+            elimination.begun = elimination.begun if barred == discrete else None
+            return elimination
+        barred = barred | lost
 
 
 class _TrivialElimination:
@@ -374,10 +404,13 @@ class _TrivialElimination:
                 self.members[j].append(i)
         self.forms = [linear_form(graph, root) for root in self.roots]
         self.queue = deque(range(len(self.roots)))
+        # Relations that must come before an equation with many unknowns can be trivial, and what waits so.
+        self.patience = [len(unknowns) // PATIENCE for unknowns in self.written]
+        self.postponed: dict[int, None] = {}
         self.touched: set[int] = set()
         self.used: dict[int, bool] = {}  # removed equations, in order, and whether they give a constant
         self.later: dict[int, None] = {}
-        while self.queue or self.touched or (derivatives and self.later):
+        while self.queue or self.touched or (derivatives and self.later) or self.postponed:
             while self.queue:
                 self._use(self.queue.popleft())
             if self.touched:
@@ -387,21 +420,31 @@ class _TrivialElimination:
                     self.roots[i] = self._put(i, self._told)
                     self.forms[i] = linear_form(self.graph, self.roots[i])
                     if self.forms[i] is not None:
-                        self.queue.append(i)
+                        self._enqueue(i)
             elif derivatives and self.later:
                 # Equations with derivatives are used last: of der(x) + f = 0 and f = x the second removes f.
                 first = next(iter(self.later))
                 del self.later[first]
                 self._use(first, derivatives=True)
+            else:
+                postponed, self.postponed = self.postponed, {}
+                for i in postponed:
+                    self._use(i)
         final = self._final()
         self.moved = Starts(self.model, final, self.constants)
         self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
-        expressions: dict[int, int] = {}
+        self.nodes = [self._node(relation, {}) for relation in final]
+        self.begun: _TrivialElimination | None = None  # What it was before linear equations went.
         if self.level != "trivial":
+            begun = self.begun = copy(self)
+            begun.level, begun.moved, begun.constants = "trivial", copy(self.moved), copy(self.constants)
+            begun.moved.found = {j: column.copy() for j, column in self.moved.found.items()}
+            begun.constants.divisors = self.constants.divisors.copy()
+            begun.constants.zeros = self.constants.zeros.copy()
             explicit = self.level == "explicit"
             further = LinearElimination(self.constants, self.rows, self.moved, explicit, self.barred)
             self.rows, expressions = further.roots, further.told()
-        self.nodes = [self._node(relation, expressions) for relation in final]
+            self.nodes = [self._node(relation, expressions) for relation in final]
 
     # Equations
 
@@ -451,6 +494,7 @@ class _TrivialElimination:
         if not terms:
             raise self._refused(i, graph.is_zero(rest))
         if len(terms) > 2 or graph.mark[rest] & MOVING:
+            self.patience[i] = len(terms) // PATIENCE
             return
         plain = [top for (top, order), factor in terms.items() if order == 0 and constants.divides(factor)]
         if not plain or len({top for top, _ in terms}) < len(terms):
@@ -480,7 +524,15 @@ class _TrivialElimination:
             if self.forms[equation] is None:
                 self.touched.add(equation)
             else:
-                self.queue.append(equation)
+                self._enqueue(equation)
+
+    def _enqueue(self, i: int) -> None:
+        if self.patience[i]:
+            self.patience[i] -= 1
+            self.postponed[i] = None
+        else:
+            self.patience[i] = len(self.written[i]) // PATIENCE
+            self.queue.append(i)
 
     # Unknowns
 
@@ -605,7 +657,7 @@ class _TrivialElimination:
         simplified = Model(
             model.name, title=model.title, interval=model.interval, dt=model.dt, reference=model.reference
         )
-        simplified.events = model.events
+        simplified.events, simplified.labels = model.events, model.labels
         for j, variable in enumerate(model.variables_by_name.values()):
             if nodes[j] == graph.variable(j):
                 low, high = moved.bounds(j)
@@ -616,14 +668,25 @@ class _TrivialElimination:
         if not self.fold:
             for parameter in model.parameters_by_name.values():
                 simplified.parameter(parameter.name, parameter.value, unit=parameter.unit)
+        stays = (j for j, node in enumerate(nodes) if node == graph.variable(j))
+        places = {j: place for place, j in enumerate(stays)}
+        as_written = [i for i, root in rows.items() if root == model.roots[i]]
+        simpler = {i: model.simplified_roots[i] for i in as_written if i in model.simplified_roots}
+        simpler = {
+            i: root for i, root in simpler.items() if dict(graph.jets_of(root)).keys() <= places.keys()
+        }
+        made = simplified.copied(graph, [*rows.values(), *simpler.values()], places)
         for i, root in rows.items():
-            same = root == model.roots[i]
-            expression = model.expressions[i] if same else model.sympy([root])[0]
-            simplified.equation(expression, name=model.equation_names[i])
-        gone = [j for j, node in enumerate(nodes) if node != graph.variable(j)]
+            if root in graph.numbers:  # which is refused
+                simplified.equation(model.sympy([root])[0], name=model.equation_names[i])
+            if i in simpler:
+                simplified.simplified_roots[len(simplified.roots)] = made[simpler[i]]
+            expression = model._expressions[i] if root == model.roots[i] else None
+            simplified.add_root(made[root], model.equation_names[i], expression)
         removed = {
-            model.names[j]: Removed(model.names[j], expression, self._kind(nodes[j]))
-            for j, expression in zip(gone, model.sympy([nodes[j] for j in gone]), strict=True)
+            name: Removed(name, node, model)
+            for j, (name, node) in enumerate(zip(model.names, nodes, strict=True))
+            if node != graph.variable(j)
         }
         conditions = () if self.fold else self.constants.conditions()
         simplified.conditions = conditions
@@ -642,19 +705,19 @@ class _TrivialElimination:
         rate = graph.total_derivative(kept, relation.order)
         return sum_of(graph, [(relation.factor, rate)], relation.offset)
 
-    def _kind(self, node: int) -> str:
-        """The kind of an expression, one of :data:`KINDS`."""
-        graph = self.graph
-        form = linear_form(graph, node)
-        if form is None or len(form[0]) > 1 or graph.mark[form[1]] & MOVING:
-            return "u = expression"
-        factors, rest = form
-        plain = rest == graph.zero
-        if not factors:
-            return "v = 0" if plain else "u = const"
-        (((_, order), factor),) = factors.items()
-        if order:
-            return "w = der(z)"
-        if plain and graph.numbers.get(factor) in (1, -1):
-            return "u = v" if factor == graph.one else "u = -v"
-        return "u = a v + b"
+
+def _kind(graph: Graph, node: int) -> str:
+    """The kind of an expression, one of :data:`KINDS`."""
+    form = linear_form(graph, node)
+    if form is None or len(form[0]) > 1 or graph.mark[form[1]] & MOVING:
+        return "u = expression"
+    factors, rest = form
+    plain = rest == graph.zero
+    if not factors:
+        return "v = 0" if plain else "u = const"
+    (((_, order), factor),) = factors.items()
+    if order:
+        return "w = der(z)"
+    if plain and graph.numbers.get(factor) in (1, -1):
+        return "u = v" if factor == graph.one else "u = -v"
+    return "u = a v + b"

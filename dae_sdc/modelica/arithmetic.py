@@ -268,7 +268,7 @@ def extent(value: Any, extents: dict[int, tuple[int, int, Any]]) -> tuple[int, i
     return extents[id(value)][:2]
 
 
-MOST_ELEMENTS: Final = 50_000  # Most elements of an array, and most variables and equations of a model.
+MOST_ELEMENTS: Final = 50_000  # Most elements of an array, and most turns of a loop.
 Value: TypeAlias = Any  # An expression or a condition of SymPy, a text, or a list of values.
 
 

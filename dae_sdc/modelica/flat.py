@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,7 @@ from dae_sdc.modelica.values import (
 )
 
 AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
+MOST_VARIABLES: Final = 500_000  # Most variables of a model, and most equations.
 BESIDE: Final = "beside"  # The condition of an event that happens where the one before it does.
 
 
@@ -508,8 +510,8 @@ def _is_outside(name: syntax.Name, scope: Scope) -> bool:
 
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 
-_READ: Final = ("start", "fixed", "min", "max", "unit")
-_SKIPPED: Final = ("nominal", "displayUnit", "quantity", "stateSelect", "unbounded")
+_READ: Final = ("start", "fixed", "min", "max", "unit", "nominal")
+_SKIPPED: Final = ("displayUnit", "quantity", "stateSelect", "unbounded")
 _NO_COMPONENTS: Final = ("package", "function")
 
 
@@ -693,8 +695,9 @@ class Flat:
         return single
 
     def _require_few(self, count: int, at: int, what: str) -> None:
-        if count > MOST_ELEMENTS:
-            self.fail(at, f"there are more than {MOST_ELEMENTS} {what}")
+        most = MOST_ELEMENTS + 2 * len(self.variables) if what == "equations" else MOST_VARIABLES
+        if count > most:
+            self.fail(at, f"there are more than {most} {what}")
 
     def _of_declarations(self) -> Iterator[Vanishing]:
         """The equations of discrete unknowns, which events alone change, then those of declared values."""
@@ -843,6 +846,7 @@ class Flat:
     ) -> Member:
         """A component, or an array of components."""
         base = kind.base
+        self._require_few(self._count + math.prod(sizes), kind.element.at, "variables and components")
         if sizes:
             size, *rest = sizes
             return [
@@ -852,7 +856,6 @@ class Flat:
         if index:
             shown = f"{shown}[{','.join(map(str, index))}]"
         self._count += 1
-        self._require_few(self._count, kind.element.at, "variables and components")
         if isinstance(base, str):
             return self._variable(shown, kind, base, change)
         if change.bound is not None and base.kind != "record":

@@ -107,8 +107,9 @@ class _Class:
     name: str
     begin: int
     end: int = 0
-    # Each assertion in its if-equations, with the beginnings and the ends of the conditions around it.
-    asserted: list[tuple[syntax.Token, list[list[tuple[int, int]]]]] = field(default_factory=list)
+    # Each assertion in its if-equations, the place of its first argument, which may be read for it, and the
+    # beginnings and the ends of the conditions around it.
+    asserted: list[tuple[syntax.Token, int, list[list[tuple[int, int]]]]] = field(default_factory=list)
 
 
 class Outline:
@@ -137,7 +138,7 @@ class Outline:
                 around[-1].append((head, word.at))
                 head = -1
             elif text in ("assert", "terminate") and section == "equation" and around and open_classes:
-                open_classes[-1].asserted.append((word, [*around]))
+                open_classes[-1].asserted.append((word, words[k + 2].at, [*around]))
             elif word.kind == "word" and is_class:
                 path = ".".join([*(each.name for each in open_classes), behind.text])
                 if text in MODELS:
@@ -157,12 +158,12 @@ class Outline:
         """The assertions at none of the places that were read, but where decided choices leave them out."""
         for whole in self.classes:
             is_used = _within(places, begin + whole.begin, begin + whole.end)
-            for word, around in whole.asserted if is_used else ():
+            for word, last, around in whole.asserted if is_used else ():
                 left_out = all(
                     any(_within(decided, begin + first, begin + last) for first, last in parts)
                     for parts in around
                 )
-                if not left_out and not _within(places, begin + word.at, begin + word.at + 1):
+                if not left_out and not _within(places, begin + word.at, begin + last + 1):
                     yield word
 
 
@@ -248,7 +249,9 @@ class _Tree:
         variability = _word(item["variability"])
         causality = _word(item["causality"])
         parts = {
-            word: Modification(at, self.read(item[word])) for word in ("min", "max") if item[word] is not None
+            word: Modification(at, self.read(item[word]))
+            for word in ("min", "max", "nominal")
+            if item[word] is not None
         }
         if item["unit"]:
             parts["unit"] = Modification(at, syntax.Text(at, item["unit"]))

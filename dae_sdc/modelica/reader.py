@@ -194,6 +194,8 @@ class _Builder:
         interval, dt = self.experiment(definition)
         title, reference = definition.description, self.documentation(definition)
         model = Model(definition.name.strip("'"), title=title, interval=interval, dt=dt, reference=reference)
+        shown = {variable.name: variable.shown.replace("'", "") for variable in flat.variables}
+        model.labels = {"t": "time", **{name: label for name, label in shown.items() if name != label}}
         for variable in flat.variables:
             enter = self.parameter if variable.variability else self.unknown
             self.values.wrapped(variable.at, enter, model, variable)
@@ -273,7 +275,9 @@ class _Builder:
             self.fail(variable.at, f"min of {variable.shown} is above max; correct one")
         start = 0.0 if is_fixed and start is None else start
         model.variable(variable.name, start, fixed=is_fixed, unit=self.unit(variable), min=low, max=high)
-        model.variables_by_name[variable.name].discrete = is_discrete
+        entered = model.variables_by_name[variable.name]
+        entered.discrete, nominal = is_discrete, self.attribute(variable, "nominal")
+        entered.nominal |= {0: abs(nominal)} if nominal else {}
 
     def attribute(self, variable: Variable, word: str) -> float | None:
         bound = variable.attributes.get(word)

@@ -23,6 +23,7 @@ LONGEST_VALUE: Final = 200_000
 LONGEST_PARAMETER: Final = 100
 # Largest number of expressions and elements that are evaluated for one model.
 MOST_EVALUATIONS: Final = 1_000_000
+EVALUATIONS_OF_A_VARIABLE: Final = 40  # By which a model with more variables may have more.
 BEFORE: Final = "pre("  # How the names of values before an event begin.
 AT_START: Final = Unknown("initial()")  # 1 at the event at the start of a run, and else 0.
 NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
@@ -186,7 +187,7 @@ class Values:
     def spend(self, count: int, at: int) -> None:
         """Count what has been evaluated, so that no text takes forever."""
         self._work += count
-        if self._work > MOST_EVALUATIONS:
+        if self._work > MOST_EVALUATIONS + EVALUATIONS_OF_A_VARIABLE * len(self.variables):
             self.fail(at, "there is too much to work out here; use smaller arrays and loops")
 
     def check(self, value: Any, at: int) -> Any:

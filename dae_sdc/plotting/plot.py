@@ -297,7 +297,7 @@ def form_of(target: Path) -> str:
 
 def save(figure: Figure, target: Path) -> None:
     """Write a figure to a file, whole or not at all; use inside :func:`dae_sdc.plotting.style.styled`."""
-    from dae_sdc.run.files import replacing
+    from dae_sdc.files import replacing
 
     form = form_of(target)
     if form in ("gif", "mp4") and not getattr(figure, "frames", 0):

@@ -125,7 +125,7 @@ class Reduction(Shared):
     # What a problem needs of a model
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OF_THE_MODEL:
+        if name in _OF_THE_MODEL.split():
             return getattr(self.__dict__["source"], name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name}")
 
@@ -358,8 +358,8 @@ class Reduction(Shared):
         return "\n".join([*lines, table])
 
 
-_OF_THE_MODEL = frozenset(
-    "name names units title interval dt reference variables_by_name parameters_by_name conditions".split()
+_OF_THE_MODEL = (
+    "name names units title labels interval dt reference variables_by_name parameters_by_name conditions"
 )
 _COSTS = ("functions", "multiplications", "additions", "divisions")
 

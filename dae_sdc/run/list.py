@@ -44,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc list``."""
-    tables = {kind: list(kind) for kind in args.kinds}
-    for kind, table in tables.items():
+    for kind, table in {kind: list(kind) for kind in args.kinds}.items():
         print(f"{kind}:")
         width = max(20, *map(len, table))
         for name, text in table.items():

@@ -364,7 +364,7 @@ class Modes:
             if ends or not solution.success:
                 break
             self.crossings += [(choice, solution) for choice in left]
-            sides = _flipped(sides, left)
+            sides = sides | {choice: not sides[choice] for choice in left}
         return self._joined(ended)
 
     def _sides(self, state: Values, t: Any, choices: Sequence[Choice]) -> dict[Choice, Any]:
@@ -429,7 +429,7 @@ class Modes:
                     return self._entered(t, stop, {**state, **start}, sides, impulses + 1)
             if wrong:
                 back |= dict.fromkeys(map(self._text, wrong))
-                flipped.append(_flipped(sides, wrong))
+                flipped.append(sides | {choice: not sides[choice] for choice in wrong})
                 continue
             brief.insert(len(brief) * ends, (arc, left, sides))
             if not ends:
@@ -665,7 +665,3 @@ def _with_side(event: Event, before: Any, behind: Any, t: float) -> Event:
     old, new = event.function(before, t), event.function(behind, t)
     least = LARGEST_CORRECTION * np.abs(behind).max()
     return replace(event, side=int(np.sign(old)) * (old * new < 0.0 and abs(new - old) > least))
-
-
-def _flipped(sides: Sides, choices: Iterable[Choice]) -> Sides:
-    return {**sides, **{choice: not sides[choice] for choice in choices}}

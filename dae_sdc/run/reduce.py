@@ -16,11 +16,11 @@ from time import perf_counter
 from typing import Any
 
 from dae_sdc.errors import InputError
+from dae_sdc.files import replacing
 from dae_sdc.options import Output, Parameters, Simplification, add_options, given_options, option, takes
 from dae_sdc.reduction.code import LANGUAGES, language
 from dae_sdc.reduction.factor import LIMIT
 from dae_sdc.reduction.reduction import FORMS, METHODS, Form, Method, Reduction, reduce_index
-from dae_sdc.run.files import replacing
 from dae_sdc.run.simplify import model_of
 from dae_sdc.run.target import ModelOptions, add_models, make_model, models_of
 from dae_sdc.sharing import each, one_at_a_time
@@ -105,6 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, ReduceOptions, only=("method", "form", "limit"))
     parser.add_argument("--equations", action="store_true", help="print the equations, veils and invariants")
     parser.add_argument("--code", metavar="FILE", help="write code that stands alone, Python (.py) or C (.c)")
+    parser.add_argument("--out", metavar="FILE.mo", help="write the reduced model as Modelica")
     parser.add_argument(
         "--language", choices=LANGUAGES, help="language of the code (by the name of the file)"
     )
@@ -131,9 +132,13 @@ def main(args: argparse.Namespace) -> int:
                 print("\nveils", *(f"  {symbol} = {e}" for symbol, e in reduction.veil_expressions), sep="\n")
         if args.code is not None:
             _write_code(reduction, args.code, args.language)
+        if args.out is not None:
+            from dae_sdc.modelica.writer import write_modelica
+
+            print(f"wrote {write_modelica(reduction.model, args.out)}")
         return 0
-    if args.equations or args.code is not None:
-        raise InputError("--equations and --code are of one model; name one, or leave them away")
+    if args.equations or args.code is not None or args.out is not None:
+        raise InputError("--equations, --code and --out are of one model; name one, or leave them away")
     models = (model_of(name, params, args.simplify) for name in each(names, "model", args.progress))
     print(aligned([_HEADS, *(_row(reduce(model, **given)) for model in models)], gap="  "))
     return 0
@@ -145,9 +150,8 @@ def _write_code(reduction: Reduction, place: str, name: str | None) -> None:
     name = name or by_suffix.get(Path(place).suffix)
     if name is None:
         raise InputError(f"'{place}' tells no language; end it with {' or '.join(by_suffix)}")
-    content = reduction.code(name).encode()
     with replacing(Path(place)) as (file,):
-        file.write(content)
+        file.write(reduction.code(name).encode())
     print(f"\nwrote {place} ({name})")
 
 

@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 from dae_sdc.arguments import checked, shown
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.expressions.dag import name_and_order, name_of
+from dae_sdc.files import check_place, damaged, is_texts, opened, partial_name, read_array, replacing
 from dae_sdc.imports import function_at
 from dae_sdc.registry import require_name
-from dae_sdc.run.files import check_place, damaged, is_texts, opened, partial_name, read_array, replacing
 from dae_sdc.run.sweep_statistics import over_time
 from dae_sdc.sharing import signals_held, tell
 from dae_sdc.text import aligned, html_picture, html_table, html_view
@@ -76,10 +77,10 @@ class Table:
         return rows
 
     def csv(self) -> bytes:
-        """Text with commas: one line of names, then numbers with all their digits."""
-        file = io.StringIO(newline="")
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(self.columns)
+        """Text with commas: one line of names, as they stand in a text of Modelica, then numbers."""
+        file, heads = io.StringIO(newline=""), map(name_and_order, self.columns)
+        writer, labels = csv.writer(file, lineterminator="\n"), self.about.get("labels") or {}
+        writer.writerow([name_of(labels.get(base, base), order) for base, order in heads])
         writer.writerows(zip(*(column.tolist() for column in self.columns.values()), strict=True))
         return file.getvalue().encode("utf-8", errors="backslashreplace")
 

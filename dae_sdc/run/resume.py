@@ -17,9 +17,9 @@ from dae_sdc.control.driver import Control, driver_of, require_single_steps
 from dae_sdc.control.events import Event
 from dae_sdc.control.hooks import StepRecord, hook_of
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.files import check_place, damaged, opened, read_archive, replacing
 from dae_sdc.options import Saving as SavingOptions
 from dae_sdc.run.description import Setup
-from dae_sdc.run.files import check_place, damaged, opened, read_archive, replacing
 from dae_sdc.run.processes import Ranks
 from dae_sdc.run.results import provenance
 from dae_sdc.sharing import signals_held, tell

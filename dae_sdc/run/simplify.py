@@ -71,10 +71,7 @@ def simplify(options: SimplifyOptions) -> Simplified:
     from dae_sdc.model import simplified
 
     whole, fold = make_model(options.model, options.params), options.fold
-    result = simplified.simplify(whole, level=options.level, fold=fold)
-    if result.level == "trivial" or not result.map:
-        return result
-    trivial = simplified.simplify(whole, level="trivial", fold=fold)
+    result, trivial = simplified.simplify_by_level(whole, options.level, fold)
     if len(trivial.model.names) == len(result.model.names):
         return result
     before, after = _analysed(trivial.model), _analysed(result.model)
@@ -106,6 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, SimplifyOptions, only=("level", "fold"))
     parser.add_argument("--all", action="store_true", help="print what every removed unknown is")
     parser.add_argument("--equations", action="store_true", help="print the model that is left")
+    parser.add_argument("--out", metavar="FILE.mo", help="write the model that is left as Modelica")
     add_options(parser, Parameters)
     add_options(parser, Output, only=("progress",))
 
@@ -121,13 +119,16 @@ def main(args: argparse.Namespace) -> int:
             print(*(f"    {removed}" for removed in result.map.values()), sep="\n")
         if args.equations:
             print(result.model)
+        if args.out is not None:
+            from dae_sdc.modelica.writer import write_modelica
+
+            print(f"wrote {write_modelica(result.model, args.out)}")
         return 0
-    if args.all or args.equations:
-        raise InputError("--all and --equations show one model; name one, or leave them away")
+    if args.all or args.equations or args.out is not None:
+        raise InputError("--all, --equations and --out show one model; name one, or leave them away")
     rows: list[tuple[object, ...]] = [_HEADS]
     for name in each(names, "model", args.progress):
-        began = perf_counter()
-        result = simplify(name, **given)
+        began, result = perf_counter(), simplify(name, **given)
         seconds = f"{perf_counter() - began:.3f}"
         cells = [cell for row in _rows(result) for cell in row[1:]]
         rows.append((name, len(result.original.roots), len(result.model.roots), *cells, seconds))

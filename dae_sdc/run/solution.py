@@ -21,8 +21,8 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.expressions.dag import name_and_order, name_of
+from dae_sdc.files import damaged, is_texts, opened, read_archive
 from dae_sdc.registry import unknown
-from dae_sdc.run.files import damaged, is_texts, opened, read_archive
 from dae_sdc.run.results import BESIDE, Result, Table, Tabulated, View, checksum, command_line, load, put_down
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.sharing import tell
@@ -554,6 +554,7 @@ def about_problem(problem: ProblemDAE) -> dict[str, Any]:
     params = {**problem.params, **(getattr(problem, "values", {}) if hasattr(problem, "model_name") else {})}
     plain = {name: str(x) if isinstance(x, complex) else x for name, x in params.items()}
     about = {"n_diff": problem.n - len(algebraic), "algebraic": algebraic, "names": list(problem.names)}
+    about |= {"labels": dict(getattr(problem, "labels", ()))}
     return {**about, "units": list(problem.units), "time_unit": problem.time_unit, "params": plain}
 
 

@@ -350,10 +350,9 @@ def _sought(
     remark = told(start, whole.form().names, kept)
     if simplified is None:
         return start.values, remark
-    of_whole = {name: value for name, value in start.values.items() if name_and_order(name)[0] in whole.names}
-    values = {name: value for name, value in of_whole.items() if name_and_order(name)[0] in model.names}
-    values = {**simplified.kept_values(of_whole, start.t), **values}
-    own = {name: ends for name, ends in (bounds or {}).items() if name_and_order(name)[0] in model.names}
+    of_whole = _of_unknowns(whole, start.values)
+    values = {**simplified.kept_values(of_whole, start.t), **_of_unknowns(model, of_whole)}
+    own = _of_unknowns(model, bounds or {})
     moved = initial_of_model(model, t0=t0, guesses=values, restarts=0, bounds=own)
     strayed = [
         one
@@ -365,6 +364,10 @@ def _sought(
     return moved.values, remark
 
 
+def _of_unknowns(model: Model, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: x for name, x in values.items() if name_and_order(name)[0] in model.variables_by_name}
+
+
 @under_way("the start was checked")
 def _checked_start(equations: Equations, given: Mapping[str, float], request: SolveOptions) -> Values:
     """A state that the user gives: refused if it contradicts hidden constraints."""
@@ -374,7 +377,7 @@ def _checked_start(equations: Equations, given: Mapping[str, float], request: So
     problem, model = equations.problem, equations.model
     assert model is not None
     form = model.form()
-    own = {name: value for name, value in given.items() if name_and_order(name)[0] in model.names}
+    own = _of_unknowns(model, given)
     try:
         weak = form.names[form.n_diff :]
         looked = initial_of_model(

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.files import damaged, opened, read_archive, replacing
 from dae_sdc.options import patterns_of
 from dae_sdc.registry import require_name
-from dae_sdc.run.files import damaged, opened, read_archive, replacing
 from dae_sdc.sharing import signals_held
 from dae_sdc.text import names_in
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.files import damaged, is_texts, partial_name
 from dae_sdc.options import chosen_names
 from dae_sdc.registry import require_name, unknown
-from dae_sdc.run.files import damaged, is_texts, partial_name
 from dae_sdc.run.results import (
     Result,
     Table,
@@ -79,7 +79,7 @@ SUMMARIES: Mapping[str, Callable[..., NDArray[np.float64]]] = {
 
 
 # Parameters of a solution that are those of all runs of a sweep.
-SHARED = tuple("names units n_diff algebraic time_unit sweeper nodes others other_units".split())
+SHARED = tuple("names labels units n_diff algebraic time_unit sweeper nodes others other_units".split())
 
 
 @dataclass(frozen=True)
@@ -428,7 +428,7 @@ class RunningSweep:
         self._marked, self._marking = perf_counter(), 0.0  # When that was done last, and how long it took.
         # The file of the rows while runs are under way; where they are reduced, no memory has all rows.
         self._folder = tempfile.TemporaryDirectory() if self.target is None and reduction else None
-        beside = self.target and _partial(self.target)
+        beside = self.target and partial_name(self.target.with_suffix(".npy"))
         self._place = Path(self._folder.name, "runs.npy") if self._folder else beside
 
     def take(self, earlier: Sweep) -> None:
@@ -658,15 +658,10 @@ class RunningSweep:
             self._statistics.add(of_times)
 
 
-def _partial(target: Path) -> Path:
-    """The file of a running sweep, a .npy file also where text is written at the end."""
-    return partial_name(target.with_suffix(".npy"))
-
-
 def earlier_of(out: str | Path, options: Mapping[str, str]) -> Sweep | None:
     """The sweep that a file, or its partial one, holds; None if there is neither."""
     target = check_target(out)
-    for path in (path for path in (_partial(target), target) if path.exists()):
+    for path in filter(Path.exists, (partial_name(target.with_suffix(".npy")), target)):
         if path.suffix == ".csv":
             raise InputError(f"{path} keeps no settings to go on from; name a .npy file, or leave resume out")
         earlier = Sweep.load(path)

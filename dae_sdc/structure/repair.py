@@ -373,10 +373,9 @@ def _new_name(taken: Sequence[str], name: str, order: int) -> str:
 def without_equations(model: Model, name: str, title: str) -> Model:
     """A model with the variables, parameters, interval and reference of another, but no equations."""
     made = Model(name, title=title, interval=model.interval, dt=model.dt, reference=model.reference)
-    made.events = model.events
-    for key, variable in model.variables_by_name.items():
-        made.variable(key)
-        made.variables_by_name[key] = deepcopy(variable)
+    made.events, made.labels = model.events, model.labels
+    for variable in model.variables_by_name.values():
+        made.add_variable(deepcopy(variable))
     for parameter in model.parameters_by_name.values():
         made.parameter(parameter.name, parameter.value, unit=parameter.unit)
     return made
@@ -384,16 +383,9 @@ def without_equations(model: Model, name: str, title: str) -> Model:
 
 def _rewritten(system: Model) -> Model:
     """The model with its equations in a graph of their own, which has no derivatives that cancel."""
-    made, own, nodes = without_equations(system, system.name, system.title), system.graph, dict[int, int]()
-    defined = [root for each in system.definitions for root in (*each.roots, each.replaced[1])]
-    for node in own.below([*system.roots, *defined, *dict(system.redundant).values()]):
-        if node in own.leaves:
-            nodes[node] = made.graph.leaf(own.leaves[node])
-        elif node in own.numbers:
-            nodes[node] = made.graph.constant(own.numbers[node])
-        else:
-            parts = [nodes[arg] for arg in own.operands(node)]
-            nodes[node] = made.graph.call(own.op[node], *parts, *own.args[node][len(parts) :])
+    made = without_equations(system, system.name, system.title)
+    further = [root for each in system.definitions for root in (*each.roots, each.replaced[1])]
+    nodes = made.copied(system.graph, [*system.roots, *further, *dict(system.redundant).values()])
     for name, root in zip(system.equation_names, system.roots, strict=True):
         made.add_root(nodes[root], name)
     made.held, made.redundant = system.held, tuple((name, nodes[root]) for name, root in system.redundant)

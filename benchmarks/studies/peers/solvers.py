@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from time import process_time
 from typing import Any
@@ -26,8 +28,10 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import CONSTANTS
 from dae_sdc.model.trace import trace_problem
+from dae_sdc.modelica.writer import modelica_text, quoted
+from dae_sdc.problems._models import start_at
 from dae_sdc.registry import Registry
-from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, slope_at
+from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, MOST_INNER_STEPS, SPARSE_FROM, Equations, slope_at
 from dae_sdc.sharing import filtering
 
 FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start
@@ -38,10 +42,10 @@ class Case:
 
     equations: Equations  # Of the run that goes on
 
-    def __init__(self, problem: ProblemDAE) -> None:
+    def __init__(self, problem: ProblemDAE, start: Vector | None = None) -> None:
         self.problem = problem
         self.t0, self.t_end = map(float, problem.interval)
-        self.start: Vector = np.array(problem.u_exact(self.t0), dtype=float)
+        self.start: Vector = np.array(problem.u_exact(self.t0) if start is None else start, dtype=float)
         between = problem.breakpoints(self.t0, self.t_end)
         self.pieces = (self.t0, *(float(t) for t in between), self.t_end)
         problem.start_step(problem.state(self.start), self.t0)
@@ -66,6 +70,15 @@ class Case:
         for name, mask in choices.items():
             names.setdefault(mask.tobytes(), name)
         return {name: choices[name] for name in names.values() if not choices[name].all()}
+
+    @cached_property
+    def in_modelica(self) -> tuple[str, str, list[str]]:
+        """The equations as flat Modelica, the name of their class, and those of the unknowns there."""
+        origin = getattr(self.problem, "origin", None)
+        model = trace_problem(self.problem).model if origin is None else origin.model
+        start_at(model, self.problem.names, self.start)
+        names = [re.sub(r"der\((.*)\)", r"der_\1", name) for name in self.problem.names]
+        return modelica_text(model), quoted(model.name), names
 
     @property
     def sparse(self) -> bool:
@@ -301,11 +314,34 @@ class SemiExplicit:
         return joined if self.turn is None else self.turn @ joined
 
 
+class Rumoca(Peer):
+    """BDF of rumoca, which reduces the index of the equations, as it gets them in flat Modelica, itself."""
+
+    def settings(self, case: Case) -> str:
+        return "equations compiled before the clock starts, one absolute tolerance for all unknowns"
+
+    def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
+        """See :class:`Peer`; it tells nothing of its work."""
+        rumoca = importlib.import_module(self.module)
+        if atol.max() >= EXCLUDED_TOLERANCE * rtol:
+            raise InputError("it takes one absolute tolerance for all unknowns")
+        text, word, names = case.in_modelica
+        try:
+            model = rumoca.Session(roots=[]).loads(text, model=word)
+            tic, config = process_time(), rumoca.SimConfig(rtol=rtol, atol=float(atol.min()))
+            found = model.simulate((case.t0, case.t_end), dt=case.t_end - case.t0, config=config)
+        except (rumoca.RumocaError, RuntimeError) as error:
+            raise PeerFailure(str(error).partition("\n")[0]) from None
+        time, values = process_time() - tic, {name.replace("'", ""): found[name][-1] for name in found.names}
+        return Outcome(time, np.array([values[name] for name in names]))
+
+
 for _peer in (
     Ida("ida", "sksundae", "scikit-sundae"),
     ScipyDae("scipy-radau5", "scipy_dae", "scipy-dae", solver="RadauDAE", options={"stages": 3}),
     ScipyDae("scipy-radau9", "scipy_dae", "scipy-dae", solver="RadauDAE", options={"stages": 5}),
     ScipyDae("scipy-bdf", "scipy_dae", "scipy-dae", solver="BDFDAE", options={"max_order": 5}),
     CasadiIdas("casadi-idas", "casadi", "casadi", like=False),
+    Rumoca("rumoca", "rumoca", "rumoca", like=False),
 ):
     PEERS.add(_peer.name, _peer)

@@ -23,15 +23,18 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.problems._library import TestSetProblem
+from dae_sdc.problems._models import MODELS
 from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
-from dae_sdc.run.target import make_problem
+from dae_sdc.run.target import is_file, make_problem
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import METHODS
 
 # Problems that are compared besides those of the Test Set for IVP Solvers
 ALSO = ("simple", "two-transistor")
+MODELICA = "modelica"  # Stands for the models of Modelica, and for a pendulum of index 3
+TIGHT = 1e-11  # Tolerance of the run that ends where models without a known solution do
 DEFAULT = "dae_sdc"  # Name in tables of what solve does when no sweeper is named
 # Methods that are named, besides all Runge-Kutta pairs with an embedded method
 SWEEPERS_COMPARED = ("semi-implicit", "fully-implicit", "radau-iia-5")
@@ -41,7 +44,7 @@ MOST_SCALES = 12  # Unknowns whose scale a table names
 HEAD = Layout("solver:<16|weights:<7|rtol:>6.0e")
 EQUAL = Layout(
     "problem:<22|rtol:>6.0e|error:>8|default=ours_time*1e3:>9.2f|our best=best_time*1e3:>9.2f| =best:<16|"
-    "best peer=peer_time*1e3:>9.2f| =peer:<13|ratio:>6|casadi=unlike_time*1e3:>8.2f",
+    "best peer=peer_time*1e3:>9.2f| =peer:<13|ratio:>6|unlike=unlike_time*1e3:>8.2f",
     nan="-",
 )
 WORK = Layout(
@@ -78,17 +81,22 @@ def peers(
     has rows of its own. All have the relative tolerance rtol and the absolute tolerance rtol times a scale.
     No peer scales the error of unknowns by their index; each is therefore also run with the unknowns of
     index 2 or 3, or all algebraic ones, taken out of its error test. Every solver begins
-    anew at the break points of a problem.
+    anew at the break points of a problem. rumoca gets the equations in flat Modelica, and reduces their index
+    itself. Problems are models, files of Modelica and "modelica" too, which is all models of Modelica here;
+    where no solution of a model is known, that of a run to rtol = 1e-11 takes its place.
 
     The time is that of the processor in a whole call, set-up included, compiled code loaded. Runs that take
     long are not repeated, and no tighter tolerance is tried after one that has taken too long.
     """
-    names = chosen("problem", default_problems() if problems is None else problems, PROBLEMS)
-    wanted = chosen("peer", others, PEERS)
+    wanted = default_problems() if problems is None else list(problems)
+    wanted = [*from_modelica(), "pendulum"] if wanted == [MODELICA] else wanted
+    files = [name for name in wanted if is_file(name)]
+    names = chosen("problem", wanted, [*PROBLEMS, *MODELS, *files])
+    asked = chosen("peer", others, PEERS)
     methods = (default_sweepers() if others is None else []) if sweepers is None else list(sweepers)
     methods = chosen("sweeper", methods, SWEEPERS) if methods else []
     tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
-    known = [peer for peer in known_peers() if peer.name in wanted]
+    known = [peer for peer in known_peers() if peer.name in asked]
     here = [peer for peer in known if not missing(peer)]
     for package in dict.fromkeys(peer.package for peer in known if missing(peer)):
         rows.leave_out(package, "not installed: pip install 'dae_sdc[bench]'")
@@ -114,6 +122,11 @@ def default_problems() -> list[str]:
     return [*official, *(name for name in ALSO if name not in official)]
 
 
+def from_modelica() -> list[str]:
+    """Names of the models of the library that are files of Modelica."""
+    return [name for name, model in MODELS.items() if getattr(model, "path", None) is not None]
+
+
 def default_sweepers() -> list[str]:
     """Names of the methods that are compared besides the default."""
     embedded = [name for name, tableau in METHODS.items() if tableau.embedded]
@@ -123,10 +136,11 @@ def default_sweepers() -> list[str]:
 class Score:
     """How far a value is from that at the end of a problem: its reference_end, or u_exact there."""
 
-    def __init__(self, problem: ProblemDAE, scale: Vector) -> None:
+    def __init__(self, problem: ProblemDAE, scale: Vector, last: Vector | None = None) -> None:
         self.problem, self.scale = problem, scale  # shape (n,): atol / rtol of the unknowns
         end = getattr(problem, "reference_end", None)
-        self.exact = np.array(problem.u_exact(problem.interval[1]) if end is None else end.u, dtype=float)
+        last = problem.u_exact(problem.interval[1]) if end is None and last is None else last
+        self.exact = np.array(last if end is None else end.u, dtype=float)
         digits = np.full(problem.n, 16.0) if end is None else np.asarray(end.digits, dtype=float)
         scored = range(problem.n) if end is None else end.scored
         self.scored = np.array([i for i in scored if digits[i] > 0.0], dtype=np.int64)
@@ -151,9 +165,12 @@ def _race(
     repetitions: int,
     time_limit: float,
 ) -> Race:
-    problem = make_problem(name)
-    case, scale = Case(problem), nominal_of(problem)  # atol / rtol, for all solvers alike
-    score = Score(problem, scale)
+    problem, start, last = make_problem(name), None, None
+    if name not in PROBLEMS:
+        known = solve(name, rtol=TIGHT)
+        start, last = np.array([known[unknown] for unknown in problem.names]).T[[0, -1]]
+    case, scale = Case(problem, start), nominal_of(problem)  # atol / rtol, for all solvers alike
+    score = Score(problem, scale, last)
 
     def ours(named: Mapping[str, Any], rtol: float, count: bool) -> Outcome:
         atol: Any = rtol * scale
@@ -162,7 +179,8 @@ def _race(
         if not solution.success:
             raise races.PeerFailure(solution.message)
         work = {name: float(solution.stats[name]) for name in races.COUNTS}
-        return Outcome(spent.processor, solution.u[-1], **work)
+        end = np.array([solution[unknown][-1] for unknown in problem.names])
+        return Outcome(spent.processor, end, **work)
 
     def of_a_peer(peer: Peer, excluded: NDArray[np.bool_], rtol: float, count: bool) -> Outcome:
         return peer.run(case, rtol, weighted(rtol, scale, excluded), count)

@@ -31,8 +31,6 @@ _UNFINISHED = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 _MAGIC = b"\x93NUMPY"
 _LENGTHS = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}
 _LONGEST_HEADER = 100_000
-
-
 # Endings of forms in which no results are written; any other ending is a part of a name.
 OF_OTHERS = frozenset(".txt .dat .tsv .npz .json .mat .h5 .hdf5 .nc .parquet .xlsx .pkl".split())
 
