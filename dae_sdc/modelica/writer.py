@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import COMPARISONS, Leaf, Op, name_and_order
@@ -344,6 +345,7 @@ def modelica_text(model: Model) -> str:
     return "\n".join([*_FlatClass(model).lines(), ""])
 
 
+@checked()
 def write_modelica(model: Model, path: str | Path) -> Path:
     """Write a model as flat Modelica, which :func:`~dae_sdc.modelica.reader.read_modelica` reads back.
 
