@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +17,9 @@ from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
 from dae_sdc.modelica.arithmetic import TRUTHS, minus, plus
 from dae_sdc.modelica.flat import Flat
-from dae_sdc.modelica.front_end import Outline, flattened
+from dae_sdc.modelica.front_end import flattened
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
+from dae_sdc.modelica.outline import Outline
 from dae_sdc.modelica.parser import MODELS, parse
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Source, similar
@@ -29,9 +29,8 @@ from dae_sdc.registry import nearest_file
 
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
-# What messages say where the other reader may do better, and how to get it.
+# What messages say where the other reader may do better.
 _MORE: Final = re.compile("not understood|there is no (class|function)|no right-hand")
-_HINT: Final = "; or let rumoca read it: pip install 'dae_sdc[modelica]'"
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
 
@@ -138,13 +137,11 @@ def _read(source: Source, given: Reading) -> Model:
     try:
         if reader == "rumoca":
             return _by_rumoca(source, numbers, given)
-        builder = _Builder(source, parse(source), numbers)
+        builder = _Builder(source, parse(source), numbers, set())
         return builder.model(builder.chosen(given.name))
     except InputError as error:
         if reader or not (given.libraries or _MORE.search(str(error))):
             raise  # What is wrong in a text is so for every reader.
-        if find_spec("rumoca") is None:
-            raise InputError(f"{error}{_HINT}") from None
         try:
             return _by_rumoca(source, numbers, given)
         except InputError as other:
@@ -161,16 +158,18 @@ def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> 
     name = given.name
     if name is None or not given.libraries:
         name = _fitting(source, Outline(source).models, name)
-    definition = flattened(source, name, given.libraries)
+    definition, structural = flattened(source, name, given.libraries, numbers)
     assert definition.parent is not None
-    model = _Builder(source, definition.parent, numbers).model(definition)
+    model = _Builder(source, definition.parent, numbers, structural).model(definition)
     model.reference = f"{model.reference} (read by rumoca)".strip()
     return model
 
 
 class _Builder:
-    def __init__(self, source: Source, root: ClassDefinition, numbers: Mapping[str, float]) -> None:
-        self.source = source
+    def __init__(
+        self, source: Source, root: ClassDefinition, numbers: Mapping[str, float], structural: set[str]
+    ) -> None:
+        self.source, self.structural = source, structural
         self.fail = source.fail
         self.root = root
         self.library = Library(self.root, source)
@@ -179,7 +178,7 @@ class _Builder:
 
     def flat(self, definition: ClassDefinition) -> Flat:
         """The flat model of a class; flattened again each time that structural parameters are discovered."""
-        structural: set[str] = set()
+        structural = {*self.structural}
         while True:
             before = set(structural)
             self.values = Values(self.library, RULES, self.numbers, structural)
