@@ -90,7 +90,8 @@ def compiled(
     outline.check()
     is_there = _DEFINED.search(text) or any([*Path(root).glob("Modelica*")] for root in roots)
     if not is_there and _STANDARD.search(text):
-        text += f"\n{STANDARD}"
+        types = STANDARD.partition("package SI\n")[2].partition("end SI;")[0]  # which it does not inherit
+        text += "\n" + STANDARD.replace("extends Modelica.Units.SI;", types)
     around = f"{inside[1]}." if (inside := _WITHIN.match(text)) is not None else ""
     if _path_in(text, name) not in outline.models:
         text, word = f"{text}\nmodel {_WRAPPER} extends {name}; end {_WRAPPER};", f"{around}{_WRAPPER}"
@@ -151,9 +152,10 @@ def flattened(
 
 def _first(text: str, name: str) -> int | None:
     """Where a name, or that of the component that it begins with, stands first in a text."""
-    word = re.split(r"[.\[]", name)[0]
-    match = re.search(rf"(?<![\w.]){re.escape(word)}\b", text)
-    return None if match is None else match.start()
+    for word in (name, re.split(r"[.\[]", name)[0]):
+        if (match := re.search(rf"(?<![\w.]){re.escape(word)}\b", text)) is not None:
+            return match.start()
+    return None
 
 
 def _message(outline: Outline, name: str, text: str, more: Iterable[str]) -> str:
@@ -199,9 +201,9 @@ class _Tree:
         number, start = span.get("source", 0), int(span.get("start", 0))
         begin, ends = self._begins.get(number, 0), self._ends.get(number)
         start = start if ends is None else bisect_right(ends, start)
-        self.places.add(begin + start)
         if begin == 0 and start > len(self.source.text):
             return _first(self.source.text, self._whole) or 0
+        self.places.add(begin + start)
         return begin + start
 
     def require_asserts(self) -> None:
