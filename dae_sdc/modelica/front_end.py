@@ -181,11 +181,7 @@ class _Tree:
         self._begins = {k: 0 if file == _NAME else source.add(text, file) for k, file, text in files}
         self._texts = {number: text for number, _, text in files}
         # The places of rumoca count bytes: where each character ends.
-        self._ends = {
-            k: [*accumulate(len(c.encode()) for c in text)]
-            for k, text in self._texts.items()
-            if not text.isascii()
-        }
+        self._ends = {k: [*accumulate(len(c.encode()) for c in t)] for k, _, t in files if not t.isascii()}
         self._whole = ""  # The component whose declaration, or equation, is read.
         self.places: set[int] = set()  # Those of what was read.
         self._records: dict[str, Node] = flat["record_instances"]
@@ -208,12 +204,13 @@ class _Tree:
 
     def require_asserts(self) -> None:
         """Refuse an assertion that rumoca has lost, as it does in if-equations of unknowns."""
-        places = sorted(self.places)
+        read = sorted(self.places)
         decided = sorted({self.at(item) for item in self.flat.get("parameter_branch_selections", [])})
         for number, file, text in self.files:
             begin = self._begins[number]
-            if within(places, begin, begin + len(text)) and _ASSERTS.search(text):
-                for word in Outline(Source(text, file)).lost(begin, places, decided):
+            if within(read, begin, begin + len(text)) and _ASSERTS.search(text):
+                places = ([at - begin for at in numbers] for numbers in (read, decided))
+                for word in Outline(Source(text, file)).lost(*places):
                     what = f"rumoca loses {word.text} in an if-equation"
                     self.source.fail(begin + word.at, f"{what}; move it out of if")
 
@@ -458,16 +455,12 @@ class _Tree:
         at, parts = self.at(item), item["elements"]
         if item["kind"] == "Array":
             return syntax.Array(at, self.read(parts))
-        rows = (
-            [parts]
-            if item["kind"] != "Vertical"
-            else [
-                part["Array"]["elements"]
-                if "Array" in part and part["Array"]["kind"] == "Horizontal"
-                else [part]
-                for part in parts
+        rows = [parts]
+        if item["kind"] == "Vertical":
+            inner = [part.get("Array", {}).get("kind") == "Horizontal" for part in parts]
+            rows = [
+                part["Array"]["elements"] if row else [part] for row, part in zip(inner, parts, strict=True)
             ]
-        )
         return syntax.Matrix(at, self.read(rows))
 
     def picked(self, item: Node) -> Expression:

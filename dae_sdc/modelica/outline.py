@@ -144,9 +144,7 @@ class Outline:
                     self._type, k = f"{self._type}.{words[k + 2].text}", k + 2
                 for each in self._heirs:
                     if self._type in BASIC and each.kind in MODELS:
-                        self.source.fail(
-                            word.at, f"{self._type} cannot be extended by a model; extend a model"
-                        )
+                        self.source.fail(word.at, f"{self._type} cannot be extended; extend a model")
                     each.bases.append(self._type)
             elif is_outside and in_declarations and self._open:
                 self._open[-1].members[text] = self._type
@@ -179,16 +177,12 @@ class Outline:
         known = [members for members in every if members is not None]
         return {name: each for members in known for name, each in members.items()} if known == every else None
 
-    def lost(self, begin: int, places: Sequence[int], decided: Sequence[int]) -> Iterator[Token]:
+    def lost(self, places: Sequence[int], decided: Sequence[int]) -> Iterator[Token]:
         """The assertions at none of the places that were read, but where decided choices leave them out."""
         for whole in self.classes:
-            is_used = within(places, begin + whole.begin, begin + whole.end)
-            for word, around in whole.asserted if is_used else ():
-                left_out = all(
-                    any(within(decided, begin + first, begin + last) for first, last in parts)
-                    for parts in around
-                )
-                if not left_out and not within(places, begin + word.at, begin + word.at + 1):
+            for word, around in whole.asserted if within(places, whole.begin, whole.end) else ():
+                left_out = all(any(within(decided, *ends) for ends in parts) for parts in around)
+                if not left_out and not within(places, word.at, word.at + 1):
                     yield word
 
 
