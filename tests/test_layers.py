@@ -293,7 +293,7 @@ BUDGETS = {
     "control": 5_226,
     "constrained": 3_661,
     "structure": 3_248,
-    "modelica": 5_012,
+    "modelica": 5_007,
     "plotting": 2_854,
     "polynomials": 3_503,
     "files beside the rooms": 3_253,

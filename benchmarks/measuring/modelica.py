@@ -17,8 +17,7 @@ import numpy as np
 import dae_sdc as ds
 from dae_sdc.errors import DAEError
 from dae_sdc.model.model import Model
-from dae_sdc.modelica.front_end import compiled
-from dae_sdc.modelica.outline import Outline
+from dae_sdc.modelica.front_end import Outline, compiled
 from dae_sdc.modelica.reader import read_modelica_text
 from dae_sdc.modelica.syntax import Source
 

@@ -17,7 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.library import STANDARD
-from dae_sdc.modelica.outline import Outline, within
+from dae_sdc.modelica.outline import Outline as Outline, within
 from dae_sdc.modelica.parser import OPERATORS
 from dae_sdc.modelica.syntax import (
     Call,
@@ -458,9 +458,7 @@ class _Tree:
         rows = [parts]
         if item["kind"] == "Vertical":
             inner = [part.get("Array", {}).get("kind") == "Horizontal" for part in parts]
-            rows = [
-                part["Array"]["elements"] if row else [part] for row, part in zip(inner, parts, strict=True)
-            ]
+            rows = [p["Array"]["elements"] if row else [p] for row, p in zip(inner, parts, strict=True)]
         return syntax.Matrix(at, self.read(rows))
 
     def picked(self, item: Node) -> Expression:

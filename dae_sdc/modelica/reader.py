@@ -137,7 +137,7 @@ def _read(source: Source, given: Reading) -> Model:
     try:
         if reader == "rumoca":
             return _by_rumoca(source, numbers, given)
-        builder = _Builder(source, parse(source), numbers, set())
+        builder = _Builder(source, parse(source), numbers)
         return builder.model(builder.chosen(given.name))
     except InputError as error:
         if reader or not (given.libraries or _MORE.search(str(error))):
@@ -160,25 +160,22 @@ def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> 
         name = _fitting(source, Outline(source).models, name)
     definition, structural = flattened(source, name, given.libraries, numbers)
     assert definition.parent is not None
-    model = _Builder(source, definition.parent, numbers, structural).model(definition)
+    model = _Builder(source, definition.parent, numbers).model(definition, structural)
     model.reference = f"{model.reference} (read by rumoca)".strip()
     return model
 
 
 class _Builder:
-    def __init__(
-        self, source: Source, root: ClassDefinition, numbers: Mapping[str, float], structural: set[str]
-    ) -> None:
-        self.source, self.structural = source, structural
+    def __init__(self, source: Source, root: ClassDefinition, numbers: Mapping[str, float]) -> None:
+        self.source = source
         self.fail = source.fail
         self.root = root
         self.library = Library(self.root, source)
         self.numbers = numbers
         self.values = Values(self.library, RULES, numbers, set())
 
-    def flat(self, definition: ClassDefinition) -> Flat:
+    def flat(self, definition: ClassDefinition, structural: set[str]) -> Flat:
         """The flat model of a class; flattened again each time that structural parameters are discovered."""
-        structural = {*self.structural}
         while True:
             before = set(structural)
             self.values = Values(self.library, RULES, self.numbers, structural)
@@ -186,9 +183,9 @@ class _Builder:
             if structural == before:
                 return flat
 
-    def model(self, definition: ClassDefinition) -> Model:
-        """The model of a class."""
-        flat = self.flat(definition)
+    def model(self, definition: ClassDefinition, structural: Iterable[str] = ()) -> Model:
+        """The model of a class, in which some parameters are numbers."""
+        flat = self.flat(definition, {*structural})
         self.check_replaced(flat)
         interval, dt = self.experiment(definition)
         title, reference = definition.description, self.documentation(definition)
