@@ -38,7 +38,7 @@ endef
 
 .venv/stamp: pyproject.toml
 	$(call make-venv,.venv)
-	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu,certify,modelica]"
+	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu,certify]"
 	@touch $@
 
 .venv/stamp-docs: .venv/stamp

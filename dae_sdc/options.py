@@ -257,7 +257,7 @@ class Reading(Group):
     )
     reader: str | None = option(
         None,
-        "what reads a file of Modelica (rumoca what the own reader refuses, if it is installed)",
+        "what reads a file of Modelica (rumoca what the own reader refuses)",
         choices=MODELICA_READERS,
     )
 

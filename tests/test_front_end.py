@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.errors import InputError
-from dae_sdc.modelica import reader as reading
 from dae_sdc.modelica.reader import read_modelica, read_modelica_text
 
 BUNDLED = Path(ds.__file__).parent / "problems" / "modelica"
@@ -73,6 +73,111 @@ def test_both_readers_make_equations_with_the_same_solution(name: str) -> None:
     assert np.allclose(one.u[-1], two.u[-1][places], rtol=1e-6, atol=1e-6)
 
 
+LOOPS = """model Rod parameter Integer n = 4; Real T[n](each start = 1, each fixed = true), q[n + 1];
+equation q[1] = 0; q[n + 1] = 0; for k in 2:n loop q[k] = k*(T[k - 1] - T[k] + k); end for;
+for k in n:-1:1 loop der(T[k]) = q[k] - q[k + 1] - k*T[k]; end for; end Rod;
+model M Rod a, b(n = 6); end M;"""
+
+
+def test_all_equations_of_a_loop_are_there() -> None:
+    """Of long loops rumoca has the first two equations, and the form of all of them."""
+    solution = ds.solve(read_modelica_text(LOOPS, reader="rumoca"), t_end=1.0, rtol=1e-9)
+    for word, n in (("a", 4), ("b", 6)):
+
+        def rates(t: float, T: np.ndarray, n: int = n) -> np.ndarray:
+            k = np.arange(2, n + 1)
+            q = np.concatenate([[0.0], k * (T[:-1] - T[1:] + k), [0.0]])
+            return q[:-1] - q[1:] - np.arange(1, n + 1) * T
+
+        exact = solve_ivp(rates, (0.0, 1.0), np.ones(n), method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
+        last = [solution[f"{word}.T[{k}]"][-1] for k in range(1, n + 1)]
+        np.testing.assert_allclose(last, exact, rtol=1e-7)
+
+
+SIZES = """type K = enumeration(slow, fast);
+model A parameter Integer n = 2; Real x[n] = fill(time, n); end A; model Part Real y = 1; end Part;
+model M A a; parameter Boolean more = false; Part b if more; parameter K k = K.slow; Part c if k == K.fast;
+parameter Integer m = 1; parameter Integer h = 2*m; Part d if h > 2; parameter Real p = 3; A e[2]; end M;"""
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        ({}, set[str]()),
+        ({"a.n": 3, "p": 4}, {"a.x[3]"}),
+        ({"more": True, "m": 2}, {"b.y", "d.y"}),
+        ({"k": 2, "a.n": 1}, {"c.y", "-a.x[2]"}),
+    ],
+)
+def test_values_of_parameters_decide_what_there_is(values: dict[str, float], more: set[str]) -> None:
+    model = read_modelica_text(SIZES, parameters=values, reader="rumoca")
+    names = {"a.x[1]", "a.x[2]", "e[1].x[1]", "e[1].x[2]", "e[2].x[1]", "e[2].x[2]"}
+    fewer = {name[1:] for name in more if name.startswith("-")}
+    assert {*model.names} == (names | {name for name in more if name[0] != "-"}) - fewer
+    assert model.parameter_names == ("p",)  # what has decided is a number
+    assert model.parameters_by_name["p"].value == values.get("p", 3)
+
+
+def test_what_decides_in_an_array_of_components_gets_no_other_value() -> None:
+    with pytest.raises(InputError, match=r"e\[1\].n decides what there is; write its value into the text"):
+        read_modelica_text(SIZES, parameters={"e[1].n": 3}, reader="rumoca")
+
+
+def test_parts_follow_the_parameters_of_their_component() -> None:
+    text = """model Part parameter Real R = 1; parameter Real k = 1 annotation(Evaluate = true);
+      final parameter Real j = 2*k; Real x = R*j; end Part;
+      model Whole Part a(R = R), b(R = 2*R); parameter Real R = 5; end Whole;
+      model M Whole w(R = 7); end M;"""
+    model = read_modelica_text(text, reader="rumoca")
+    problem = model.problem(**{"w.R": 3.0})
+    values = dict(zip(problem.names, -problem.eval_f([0.0, 0.0], [0.0, 0.0], 0.0), strict=True))
+    assert {*map(abs, values.values())} == {6.0, 12.0}
+    assert model.parameter_names == ("w.R",)
+
+
+def test_files_beside_a_file_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "other.mo").write_text("model A Real y = 1; end A;")
+    path = tmp_path / "this.mo"
+    path.write_text("model A Real x = time; end A; model M A a; end M;")
+    monkeypatch.chdir(tmp_path)
+    assert read_modelica(path, reader="rumoca").names == ("a.x",)
+    assert read_modelica_text(path.read_text(), reader="rumoca").names == ("a.x",)
+
+
+def test_what_ends_inside_of_rumoca_is_an_error_in_one_line() -> None:
+    text = "model A Real x(start=0, fixed=true); discrete Real k(start=0); equation der(x) = 1; when "
+    text += "{x > 0.3*i for i in 1:3} then k = pre(k) + 1; end when; end A; model M A a; end M;"
+    with pytest.raises(InputError, match=r"^<text>:1: rumoca: it fails inside of itself"):
+        read_modelica_text(text, reader="rumoca")
+
+
+def test_the_last_model_is_none_inside_of_another_one() -> None:
+    text = "model M model A Real x = time; end A; A a; Real y = 2*a.x; end M;"
+    assert read_modelica_text(text, reader="rumoca").names == ("a.x", "y")
+
+
+def test_lines_are_those_of_the_text_where_its_letters_have_several_bytes() -> None:
+    text = """model A "ÄÖÜäöüÄÖÜäöü"
+      Real x;
+    equation
+      x = time;
+    end A;
+    model M "ü" A a; annotation(Documentation(info = "Gödel")); end M;"""
+    model = read_modelica_text(text, reader="rumoca")
+    assert [*model.equation_names] == ["a: line 4"]
+    assert model.reference == "Gödel (read by rumoca)"
+
+
+def test_names_of_the_library_are_known_without_it() -> None:
+    text = """model A Modelica.SIunits.Voltage v = Modelica.SIunits.Conversions.from_degC(time); end A;
+      model M inner Real g = Modelica.Constants.pi; A a; Modelica.Units.SI.Length s = Modelica.Math.sin(g);
+      Modelica.Blocks.Tables.CombiTable1Ds t(table = [0, 1; 2, 5], u = 1); end M;"""
+    model = read_modelica_text(text)
+    assert dict(zip(model.names, model.units, strict=True)).items() >= {"a.v": "V", "s": "m"}.items()
+    values = ds.initial(model)
+    assert [values[word] for word in ("a.v", "s", "t.y[1]")] == pytest.approx([273.15, 0.0, 3.0])
+
+
 def test_events_and_algorithms_come_through() -> None:
     text = """model Bounce
       Real h(start = 1, fixed = true), v(start = 0, fixed = true); Integer n(start = 0); Boolean low; Real e;
@@ -103,6 +208,9 @@ def test_libraries_are_read_from_their_directories(tmp_path: Path, monkeypatch: 
     assert solution.u[-1, 0] == pytest.approx(3 * np.exp(-1.0), rel=1e-6)
     monkeypatch.setenv("MODELICAPATH", str(tmp_path))
     assert read_modelica_text(text).names == ("tank.h",)
+    table = "Modelica.Blocks.Tables.CombiTable1Ds t(table = [0, 1; 2, 5], u = tank.h);"
+    solution = ds.solve(read_modelica_text(f"model Three Tanks.Tank tank; {table} end Three;"), rtol=1e-8)
+    assert solution["t.y[1]"][-1] == pytest.approx(1 + 2 * 2 * np.exp(-1.0), rel=1e-6)
     with pytest.raises(InputError, match="the library nowhere is no directory"):
         read_modelica_text(text, libraries=["nowhere"])
 
@@ -128,10 +236,7 @@ def test_an_external_function_is_refused_by_its_name() -> None:
         read_modelica_text(text, reader="rumoca")
 
 
-def test_without_rumoca_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"or let rumoca read it: pip install 'dae_sdc\[modelica\]'"):
-        read_modelica_text(HIERARCHY)
+def test_a_reader_that_does_not_exist_is_refused() -> None:
     with pytest.raises(InputError, match="there is no reader omc"):
         read_modelica_text(HIERARCHY, reader="omc")
 

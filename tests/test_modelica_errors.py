@@ -268,6 +268,89 @@ def test_what_is_not_understood_is_refused_in_one_line(text: str, line: int, wor
     assert "\n" not in message and len(message) < 300
 
 
+CONDITIONS = "model C Real x if false; Real y = 1; end C;\n"
+# What is wrong in texts with components, with the words of rumoca's messages.
+OF_COMPONENTS: list[tuple[str, int, str]] = [
+    (model("A a(\nxx=3);", "model A Real x; end A; "), 2, "A has no xx; did you mean x?"),
+    (model("extends A(\nxx=3);", "model A Real x = 1; end A; "), 2, "A has no xx; did you mean x?"),
+    (model("B b(a(\nR(mim=3)));", "model A parameter Real R = 1; end A; model B A a; end B; "), 2,
+     "Real has no mim; did you mean min?"),
+    (model("extends B(\na(S=3));", "model A parameter Real R = 1; end A; model B A a; end B; "), 2,
+     "A has no S"),
+    (model("A a(R=2,\nR=3);", "model A parameter Real R = 1; end A; "), 2, "R gets two values; remove one"),
+    (model("A a(\nx.start=3);", "model A Real x = 1; end A; "), 2, "rumoca loses what x.NAME modifies"),
+    (model("A a; equation a.x = 1;\na.z = 2;", "model A Real x; end A; "), 2, "reference: 'a.z'"),
+    (model("A a; Real x; equation\nx = a;", "model A Real x; end A; "), 2, "expected `Real`, found `A`"),
+    (model("A a;\nReal 'a.x';", "model A Real x; end A; "), 1, "unbalanced model"),
+    (model("\nextends Real;"), 2, "Real cannot be extended"),
+    (model("A a(\np=2);", "model A final parameter Real p = 1; end A; "), 1, "is declared final"),
+    (model("R r[2](R=\n{1, 2, 3});", "model R parameter Real R = 1; end R; "), 1, "supplies 3 value(s)"),
+    (model("A a; Real x; equation x =\n1/0;", "model A Real y = 1; end A; "), 2, "division by zero"),
+    (model("A a; Real x; equation x =\nnoSuch(a.y);", CONDITIONS + "model A Real y = 1; end A; "), 3,
+     "unresolved function call: 'noSuch'"),
+    (model("A a; Real x; equation x =\n1 + ;", "model A Real y = 1; end A; "), 2, "unexpected `;`"),
+    (model("Pin q;\nPin q;", PIN), 3, "Duplicate declaration of 'q'"),
+    (model("Pin p; Real x; equation x = ;", PIN), 2, "unexpected `;`"),
+    (model("A a; /* \u00e4\u00f6\u00fc\u00e4\u00f6 */ Real x;\nequation\nx = delay(a.y, 1);",
+           "model A Real y = 1; end A; "), 3, "delay"),
+    # Tables
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(\ntable=[0, 1; 0, 2]); equation T.u = 1;"),
+     1, "must increase"),
+    (model("\nModelica.Blocks.Tables.CombiTable1Ds T; equation T.u = 1;"), 2, "unevaluable array dimensions"),
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(\ntable=[1; 2]); equation T.u = 1;"),
+     1, "rows of x and y"),
+    (model("\nModelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2], smoothness="
+           "Modelica.Blocks.Types.Smoothness.ConstantSegments); equation T.u = 1;"),
+     2, "is constant by segments, or periodic, is not understood"),
+    (model("\nModelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2], extrapolation="
+           "Modelica.Blocks.Types.Extrapolation.Periodic); equation T.u = 1;"),
+     2, "or periodic, is not understood; write it"),
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2],\ncolums={2}); equation T.u = 1;"), 2,
+     "unknown modifier `colums`"),
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2],\ncolumns={7}); equation T.u = 1;"), 1,
+     "there is no element 7"),
+    (model("\nModelica.Blocks.Tables.CombiTable1Ds T(tableOnFile=true); equation T.u = 1;"),
+     2, "unevaluable array dimensions"),
+    # Connections
+    (model("Pin p; equation\nconnect(p, q);", PIN), 3, "unresolved component reference: 'q'"),
+    (model("Pin p; Real x; equation x = 1;\nconnect(p, x);", PIN), 2, "'x' must be a connector"),
+    (model("Pin p; Port q; equation\nconnect(p, q);", PIN + "connector Port Real v; end Port; "),
+     2, "different variables; connect two connectors of one class"),
+    (model("A a; B b; equation\nconnect(a.p, b.p);", PIN + "connector Port Real v; flow Real j; end Port;\n"
+           "model A Pin p; Real x; equation p.v = x; end A; model B Port p; equation p.v = p.j; end B;\n"), 5,
+     "a.p and b.p have different variables"),
+    (model("A a; Pin p; equation\nconnect(p, a);", PIN + "model A Real v, i; end A; "), 2, "'A' is a model"),
+    (model("Pin p; equation connect(p.v,\np.i);", PIN), 2, "p.v (non-flow) and p.i (flow)"),
+    (model("\nflow Real i;"), 2, "cannot have 'flow' prefix outside"),
+    (model("Pin p, q; Real x; equation x = 1;\nif x > 0 then connect(p, q); else x = 2; end if;", PIN),
+     2, "not allowed inside a if-equation"),
+    # Classes that never end, and what is nested too deeply for rumoca
+    ("model A\nA a; end A;", 1, "cyclic class instantiation"),
+    ("model A B b; end A;\nmodel B A a; end B;", 2, "cyclic class instantiation"),
+    ("model A\nextends A; Real x; end A;", 1, "base class not found: `A`"),
+    (model("extends A; Real x =\n" + "(" * 150 + "1" + ")" * 150 + ";", "model A end A; "), 2,
+     "nested more than 100 deep"),
+    (model("extends A; Real x; equation\nfor i in 1:1000000000 loop x = i; end for;", "model A end A; "), 2,
+     "a size of 1000000000; at most 50000"),
+    (model("\nA a[99999];", "model A Real x = 1; end A; "), 2, "a size of 99999"),
+    ("model B end B; model M extends B;\n" + "\n".join(f"model A{k}" for k in range(150)), 101,
+     "nested more than 100 deep"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"), OF_COMPONENTS, ids=[words for _, _, words in OF_COMPONENTS]
+)
+def test_what_is_wrong_in_a_text_with_components_is_refused_in_one_line(
+    text: str, line: int, words: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        read_modelica_text(text, file="wrong.mo", reader="rumoca")
+    message = str(caught.value)
+    assert message.startswith(f"wrong.mo:{line}: ") and words in message, message
+    assert "\n" not in message and len(message) < 500
+
+
 # Files
 
 
@@ -425,6 +508,18 @@ def test_what_is_broken_at_random_is_read_or_refused_in_one_line() -> None:
             line = int(message.split(":")[1])
             assert 1 <= line <= text.count("\n") + 1
     assert refused > 200
+
+
+def test_broken_texts_with_components_are_read_or_refused_in_one_line() -> None:
+    rng, texts = random.Random(9), [text for text, _, _ in OF_COMPONENTS]
+    texts += [text for text in originals() if "connector" in text]
+    for _ in range(300):
+        text = broken(rng.choice(texts), rng)
+        try:
+            read_modelica_text(text, file="broken.mo", reader="rumoca")
+        except InputError as error:
+            line = str(error).removeprefix("broken.mo:").partition(":")[0]
+            assert "\n" not in str(error) and 1 <= int(line) <= text.count("\n") + 1, error
 
 
 @pytest.mark.parametrize(

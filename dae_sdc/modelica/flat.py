@@ -511,7 +511,7 @@ def _is_outside(name: syntax.Name, scope: Scope) -> bool:
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 
 _READ: Final = ("start", "fixed", "min", "max", "unit", "nominal")
-_SKIPPED: Final = ("displayUnit", "quantity", "stateSelect", "unbounded")
+ATTRIBUTES: Final = (*_READ, "displayUnit", "quantity", "stateSelect", "unbounded")
 _NO_COMPONENTS: Final = ("package", "function")
 
 
@@ -882,8 +882,8 @@ class Flat:
             self.fail(at, f"{shown} is a variable of type enumeration; only parameters may be, write Integer")
         attributes = {}
         for word, part in change.parts.items():
-            if word not in (*_READ, *_SKIPPED):
-                hint = similar(word, (*_READ, *_SKIPPED)) or f"; known are {', '.join(_READ)}"
+            if word not in ATTRIBUTES:
+                hint = similar(word, ATTRIBUTES) or f"; known are {', '.join(_READ)}"
                 self.fail(part.at, f"{shown} has no attribute {word}{hint}")
             if part.parts or part.bound is None:
                 self.fail(part.at, f"the attribute {word} of {shown} needs a value, {word}=...")

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import re
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import FUNCTIONS
-from dae_sdc.modelica.parser import CLASSES, MODELS, OPERATORS, READ_ANNOTATIONS, ClassParser
+from dae_sdc.modelica.library import STANDARD
+from dae_sdc.modelica.outline import Outline as Outline, within
+from dae_sdc.modelica.parser import OPERATORS
 from dae_sdc.modelica.syntax import (
-    CLOSING,
     Call,
     ClassDefinition,
     Component,
@@ -47,174 +48,176 @@ _SIGNS: Final = {"Not": "not", "Minus": "-", "DotMinus": "-", "Plus": "+", "DotP
 # Operators whose operands stand in one list, as the parser leaves them.
 _CHAINED: Final = (Precedence.SUM, Precedence.PRODUCT, Precedence.AND, Precedence.OR)
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
-# Words outside of brackets behind which an equation begins.
-_BEGINNINGS: Final = (";", "equation", "algorithm", "loop")
 _DERIVED: Final = re.compile(r"[\w']+\s*=\s*der\b")
 _ASSERTS: Final = re.compile("assert|terminate")
 # Where a message of rumoca says its place, [FILE:LINE:COLUMN].
 _PLACE: Final = re.compile(r"\[([^\[\]\n]*):(\d+):\d+\]")
+# What is quoted in a message of rumoca, which may be a name of the text.
+_QUOTED: Final = re.compile("['`]([A-Za-z_][\\w.]*)")
 
-
-# rumoca reads a class of a library where the text that it is given has a class that extends that.
+# rumoca reads a class of a library, or with other values of its parameters, where a class extends that.
 _WRAPPER: Final = "whole__"
 _WITHIN: Final = re.compile(r"\s*within\s+([\w.]+)\s*;")
+# The name of a text that is in no directory, whose other files would be read, too.
+_NAME: Final = "<text>"
+_STANDARD: Final = re.compile(r"\bModelica\s*\.")
+_DEFINED: Final = re.compile(r"\bpackage\s+Modelica\b")
 
 
 def _path_in(text: str, name: str) -> str:
     """The path of a class in a text that may lie within a package; empty if it can be no class there."""
-    within = _WITHIN.match(text)
-    around = f"{within[1]}." if within is not None else ""
+    inside = _WITHIN.match(text)
+    around = f"{inside[1]}." if inside is not None else ""
     return name.removeprefix(around) if name.startswith(around) else ""
 
 
 def compiled(
-    source: Source, name: str, libraries: Sequence[str | Path], use: Callable[[Any], _Used]
+    source: Source,
+    name: str,
+    libraries: Sequence[str | Path],
+    use: Callable[[Any], _Used],
+    numbers: Mapping[str, float] = {},
 ) -> _Used:
     """What a function makes of rumoca's model of a class that a text, or a library, has."""
-    try:
-        rumoca = importlib.import_module("rumoca")
-    except ImportError:
-        raise InputError(f"{source.file} needs the reader rumoca: pip install 'dae_sdc[modelica]'") from None
+    import rumoca  # which takes time, and is for texts that the own reader does not understand
+
     more = os.environ.get("MODELICAPATH", "").split(os.pathsep)
     roots = [str(path) for path in (*libraries, *filter(None, more))]
     for root in roots:
         if not Path(root).is_dir():
             raise InputError(f"the library {root} is no directory; give the one in which Modelica/ lies")
-    text, word = source.text, name
-    if _path_in(text, name) not in Outline(source).models:
-        text, word = f"{text}\nmodel {_WRAPPER} extends {name}; end {_WRAPPER};", _WRAPPER
+    outline, text, word = Outline(source), source.text, name
+    outline.check()
+    is_there = _DEFINED.search(text) or any([*Path(root).glob("Modelica*")] for root in roots)
+    if not is_there and _STANDARD.search(text):
+        types = STANDARD.partition("package SI\n")[2].partition("end SI;")[0]  # which it does not inherit
+        text += "\n" + STANDARD.replace("extends Modelica.Units.SI;", types)
+    around = f"{inside[1]}." if (inside := _WITHIN.match(text)) is not None else ""
+    if _path_in(text, name) not in outline.models:
+        text, word = f"{text}\nmodel {_WRAPPER} extends {name}; end {_WRAPPER};", f"{around}{_WRAPPER}"
+    session = rumoca.Session(roots=roots)
     try:
-        return use(rumoca.Session(roots=roots).loads(text, model=word))
+        model = session.loads(text, model=word, filename=_NAME)
+        if numbers:
+            flat = model.to_dict("flat")
+            for k, changed in enumerate(filter(None, (_modified(flat, *item) for item in numbers.items()))):
+                text += f"\nmodel {_WRAPPER}{k} extends {word}({changed}); end {_WRAPPER}{k};"
+                word = f"{around}{_WRAPPER}{k}"
+            model = session.loads(text, model=word, filename=_NAME)
+        return use(model)
     except (rumoca.RumocaError, RuntimeError) as error:
-        raise InputError(_message(source, str(error))) from None
+        checked = [each.message for each in rumoca.validate_source(source.text, filename=_NAME)]
+        raise InputError(_message(outline, name, str(error), checked)) from None
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise InputError(_message(outline, name, f"it fails inside of itself: {error}", [])) from None
 
 
-def flattened(source: Source, name: str, libraries: Sequence[str | Path]) -> ClassDefinition:
-    """The flat class of a model; behind it ``source`` has the texts of all files that rumoca read."""
-    forms = compiled(source, name, libraries, lambda model: (model.to_dict("flat"), model.to_dict("dae")))
+def _modified(flat: Node, name: str, number: float) -> str:
+    """The modification by which a parameter has another value; empty for a part of an array."""
+    kind = flat["variable_type_names"].get(name, "Real")
+    literals = (word for word, k in flat["enum_literal_ordinals"].items() if k == number)
+    texts = {"Real": repr(float(number)), "Integer": f"{number:.0f}", "Boolean": str(bool(number)).lower()}
+    text = texts.get(kind) or next((word for word in literals if word.startswith(f"{kind}.")), "")
+    is_known = name in flat["variables"] and "[" not in name and not flat["variable_final_flags"].get(name)
+    if not (text and is_known and math.isfinite(number)):
+        return ""
+    *around, last = name.split(".")
+    return f"{'('.join([*around, last])} = {text}{')' * len(around)}"
+
+
+def flattened(
+    source: Source, name: str, libraries: Sequence[str | Path], numbers: Mapping[str, float]
+) -> tuple[ClassDefinition, set[str]]:
+    """The flat class of a model, behind which ``source`` has all texts, and parameters it has put in."""
+    forms = compiled(source, name, libraries, lambda it: (it.to_dict("flat"), it.to_dict("dae")), numbers)
     flat, files = forms[0], forms[1]["source_map"]["files"]
+    conditions, finals = Outline(source).conditions, flat["variable_final_flags"]
     tree = _Tree(source, flat, files)
     definition = tree.definition(name)
-    tree.require_asserts(files)
-    definition.annotations = tree.annotations(name, files)
-    return definition
+    tree.require_asserts()
+    definition.annotations = tree.annotations(name)
+    structural = {word for word in flat["variables"] if word.rpartition(".")[2] in conditions}
+    for word, variable in flat["variables"].items():
+        if variable["evaluate"] and (word not in finals or "Literal" in (variable["binding"] or {})):
+            structural.add(word)  # whose value may stand in that of others
+    for evaluated in flat.get("parameter_branch_selections", []):
+        structural.update(*evaluated["references"])
+    for word in sorted(structural & numbers.keys()):
+        if "[" in word or finals.get(word):
+            raise InputError(f"{source.file}: {word} decides what there is; write its value into the text")
+    return definition, structural
 
 
-@dataclass
-class _Class:
-    """A class of a text, as an :class:`Outline` sees it."""
-
-    name: str
-    begin: int
-    end: int = 0
-    # Each assertion in its if-equations, the place of its first argument, which may be read for it, and the
-    # beginnings and the ends of the conditions around it.
-    asserted: list[tuple[syntax.Token, int, list[list[tuple[int, int]]]]] = field(default_factory=list)
+def _first(text: str, name: str) -> int | None:
+    """Where a name, or that of the component that it begins with, stands first in a text."""
+    for word in (name, re.split(r"[.\[]", name)[0]):
+        if (match := re.search(rf"(?<![\w.]){re.escape(word)}\b", text)) is not None:
+            return match.start()
+    return None
 
 
-class Outline:
-    """The models of a text, annotations and assertions, looked for without parsing what is in them."""
-
-    def __init__(self, source: Source) -> None:
-        self.words = ClassParser(source)
-        self.models: dict[str, bool] = {}  # Whether each is partial, by its path.
-        self.annotations: dict[str, dict[str, Modification]] = {}
-        self.classes: list[_Class] = []  # The inner ones first.
-        words, open_classes, around = self.words.tokens, list[_Class](), list[list[tuple[int, int]]]()
-        section, depth, head, begins = "", 0, -1, True  # Where a condition begins; whether an equation does.
-        for k, word in enumerate(words[:-1]):
-            text, before, behind = word.text, words[k - 1].text if k else "", words[k + 1]
-            section = text if text in ("equation", "algorithm") else section
-            depth += (text in CLOSING) - (text in CLOSING.values())
-            if begins and text in ("if", "elseif", "when", "elsewhen"):
-                head = word.at
-                if text in ("if", "when"):
-                    around.append([])
-            elif text == "end" and behind.text in ("if", "when") and around:
-                around.pop()
-            is_class = text in CLASSES and before != "end" and behind.kind in ("name", "quoted")
-            is_head = bool(around) and text == "then" and depth == 0 and head >= 0
-            if is_head:
-                around[-1].append((head, word.at))
-                head = -1
-            elif text in ("assert", "terminate") and section == "equation" and around and open_classes:
-                open_classes[-1].asserted.append((word, words[k + 2].at, [*around]))
-            elif word.kind == "word" and is_class:
-                path = ".".join([*(each.name for each in open_classes), behind.text])
-                if text in MODELS:
-                    self.models[path] = before == "partial"
-                if words[k + 2].text != "=":
-                    open_classes.append(_Class(behind.text, word.at))
-            elif text == "end" and open_classes and behind.text == open_classes[-1].name:
-                self.classes.append(open_classes.pop())
-                self.classes[-1].end = word.at
-            elif text in READ_ANNOTATIONS and behind.text == "(" and before in ("(", ","):
-                self.words.p = k + 1
-                inside = self.annotations.setdefault(".".join(each.name for each in open_classes), {})
-                inside[text] = self.words.modifications() or Modification(word.at)
-            begins = is_head or (begins and text == "else") or (depth == 0 and text in _BEGINNINGS)
-
-    def lost(self, begin: int, places: Sequence[int], decided: Sequence[int]) -> Iterator[syntax.Token]:
-        """The assertions at none of the places that were read, but where decided choices leave them out."""
-        for whole in self.classes:
-            is_used = _within(places, begin + whole.begin, begin + whole.end)
-            for word, last, around in whole.asserted if is_used else ():
-                left_out = all(
-                    any(_within(decided, begin + first, begin + last) for first, last in parts)
-                    for parts in around
-                )
-                if not left_out and not _within(places, begin + word.at, begin + last + 1):
-                    yield word
-
-
-def _within(numbers: Sequence[int], begin: int, end: int) -> bool:
-    """Whether one of some sorted numbers lies between two."""
-    return bisect_left(numbers, begin) < bisect_left(numbers, end)
-
-
-def _message(source: Source, text: str) -> str:
-    """What rumoca says, in one line that begins with file and line where it tells them."""
-    first = text.partition("\n")[0]
-    place = _PLACE.search(text)
-    if place is None:
-        return f"{source.file}: rumoca: {first}"
-    file = source.file if place[1].endswith(("input.mo", "<string>")) else place[1]
-    return f"{file}:{place[2]}: rumoca: {_PLACE.sub('', first).strip()}"
+def _message(outline: Outline, name: str, text: str, more: Iterable[str]) -> str:
+    """What rumoca says, in one line with file and line: those of a name in it where it tells none."""
+    source = outline.source
+    first, last = text.partition("\n")[0].partition("; unknowns[")[0], source.line(len(source.text))
+    what = f"rumoca: {' '.join(_PLACE.sub('', first).split())}"
+    for place in filter(None, map(_PLACE.search, (text, *more))):
+        if place[1] != _NAME or int(place[2]) <= last:
+            return f"{place[1].replace(_NAME, source.file)}:{place[2]}: {what}"
+    begins = {each.path.rpartition(".")[2]: each.begin for each in outline.classes}
+    places = (_first(source.text, word) for word in _QUOTED.findall(first) if word not in begins)
+    at = next((at for at in places if at is not None), begins.get(name.rpartition(".")[2], 0))
+    return str(source.error(at, what))
 
 
 class _Tree:
     """The parts of rumoca's flat form as nodes of the syntax tree."""
 
-    def __init__(self, source: Source, flat: Node, files: Iterable[tuple[int, str, str]]) -> None:
-        self.source, self.flat = source, flat
-        self._begins = {number: source.add(text, file) for number, file, text in files}
+    def __init__(self, source: Source, flat: Node, files: Sequence[tuple[int, str, str]]) -> None:
+        self.source, self.flat, self.files = source, flat, files
+        # What is added to the text itself stands behind it.
+        self._begins = {k: 0 if file == _NAME else source.add(text, file) for k, file, text in files}
         self._texts = {number: text for number, _, text in files}
+        # The places of rumoca count bytes: where each character ends.
+        self._ends = {k: [*accumulate(len(c.encode()) for c in t)] for k, _, t in files if not t.isascii()}
+        self._whole = ""  # The component whose declaration, or equation, is read.
         self.places: set[int] = set()  # Those of what was read.
         self._records: dict[str, Node] = flat["record_instances"]
         self._literals: dict[str, int] = flat["enum_literal_ordinals"]
+        self._connectors = defaultdict[str, dict[str, bool]](dict)  # What each has, and whether it is a flow.
+        for name, variable in flat["variables"].items():
+            whole, _, word = name.rpartition(".")
+            self._connectors[whole][word] = variable["flow"]
 
     def at(self, node: Node) -> int:
         """The place of a node in the texts."""
         span: Node = node.get("span") or node.get("source_span") or {}
-        at = self._begins.get(span.get("source", 0), 0) + int(span.get("start", 0))
-        self.places.add(at)
-        return at
+        number, start = span.get("source", 0), int(span.get("start", 0))
+        begin, ends = self._begins.get(number, 0), self._ends.get(number)
+        start = start if ends is None else bisect_right(ends, start)
+        if begin == 0 and start > len(self.source.text):
+            return _first(self.source.text, self._whole) or 0
+        self.places.add(begin + start)
+        return begin + start
 
-    def require_asserts(self, files: Iterable[tuple[int, str, str]]) -> None:
+    def require_asserts(self) -> None:
         """Refuse an assertion that rumoca has lost, as it does in if-equations of unknowns."""
-        places = sorted(self.places)
+        read = sorted(self.places)
         decided = sorted({self.at(item) for item in self.flat.get("parameter_branch_selections", [])})
-        for number, file, text in files:
+        for number, file, text in self.files:
             begin = self._begins[number]
-            if _within(places, begin, begin + len(text)) and _ASSERTS.search(text):
-                for word in Outline(Source(text, file)).lost(begin, places, decided):
+            if within(read, begin, begin + len(text)) and _ASSERTS.search(text):
+                places = ([at - begin for at in numbers] for numbers in (read, decided))
+                for word in Outline(Source(text, file)).lost(*places):
                     what = f"rumoca loses {word.text} in an if-equation"
                     self.source.fail(begin + word.at, f"{what}; move it out of if")
 
-    def annotations(self, name: str, files: Iterable[tuple[int, str, str]]) -> dict[str, Modification]:
+    def annotations(self, name: str) -> dict[str, Modification]:
         """The annotations of a class, which are those in the text that defines it."""
         annotations: dict[str, Modification] = {}
-        for number, file, text in files:
+        for number, file, text in self.files:
             path = _path_in(text, name)
             if path and f"end {path.rpartition('.')[2]}" in text:
                 parts, at = Outline(Source(text, file)).annotations.get(path, {}), self._begins[number]
@@ -229,11 +232,11 @@ class _Tree:
         for function in flat["functions"].values():
             root.classes[function["name"]] = self.function(function, root)
         definition.elements = [self.component(item) for item in flat["variables"].values()]
-        definition.equations = [self.equation(item) for item in flat["equations"]]
+        definition.equations = self.equations("")
         definition.equations += [self.assertion(item) for item in flat["assert_equations"]]
         definition.equations += [self.when(item) for item in flat["when_chains"]]
         definition.algorithms = [self.read(item["statements"]) for item in flat["algorithms"]]
-        definition.initial = [self.equation(item) for item in flat["initial_equations"]]
+        definition.initial = self.equations("initial_")
         definition.initial += [self.assertion(item) for item in flat["initial_assert_equations"]]
         definition.initial += [
             syntax.Algorithm(self.at(item), self.read(item["statements"]))
@@ -244,7 +247,8 @@ class _Tree:
     # Declarations
 
     def component(self, item: Node) -> Component:
-        at, shown = self.at(item), item["name"]
+        self._whole = shown = item["name"]
+        at = self.at(item)
         kind = self.flat["variable_type_names"].get(shown, "Real")
         variability = _word(item["variability"])
         causality = _word(item["causality"])
@@ -264,7 +268,7 @@ class _Tree:
             truths = [syntax.Truth(at, truth) for truth in item["fixed"]]
             whole = truths[0] if len(truths) == 1 else syntax.Array(at, [*truths])
             parts["fixed"] = Modification(at, whole)
-        value = None if item["binding"] is None else self.read(item["binding"])
+        value = None if item["binding"] is None else self.bound(item)
         return Component(
             at,
             shown,
@@ -274,6 +278,16 @@ class _Tree:
             variability if variability in ("parameter", "constant") else "",
             causality if causality in ("input", "output") else "",
         )
+
+    def bound(self, item: Node) -> Expression:
+        """The value of a variable; rumoca puts in that of R where a part is modified by R = R."""
+        *around, word = item["name"].split(".")
+        for k in reversed(range(len(around) if item["binding_from_modification"] else 0)):
+            outer = ".".join([*around[:k], word])
+            if self.flat["variables"].get(outer, {}).get("binding") == item["binding"]:
+                return Name(self.at(item), [(outer, [])])
+        value: Expression = self.read(item["binding"])
+        return value
 
     def function(self, item: Node, root: ClassDefinition) -> ClassDefinition:
         """A function; an external one is refused where it is called."""
@@ -294,25 +308,52 @@ class _Tree:
                 function.elements.append(Component(place, part["name"], name, sizes, value, "", word))
         function.external = item["external"] is not None
         # In version 3 of the library elementary functions are external ones.
-        function.built_in = function.external and function.name.removeprefix("Modelica.Math.") in FUNCTIONS
+        short = function.name.removeprefix("Modelica.Math.")
+        function.built_in = function.external and short in (*FUNCTIONS, "Vectors.interpolate")
         function.algorithms = [self.read(item["body"])]
         return function
 
     # Equations
 
+    def equations(self, section: str) -> list[syntax.Equation]:
+        """The equations of a section; of loops rumoca has the first two equations, and the form of all."""
+        equations: list[syntax.Equation] = [*map(self.equation, self.flat[f"{section}equations"])]
+        for loop in reversed(self.flat[f"{section}structured_equations"]):
+            if loop["interiors_materialized"]:
+                continue
+            at, first, size = self.at(loop), loop["first_equation_index"], loop["equations_per_point"]
+            indices, parts = list[tuple[str, Expression]](), loop["template"]["body"]
+            for each in loop["domain"]["binders"]:
+                bounds = [syntax.Number(at, str(each[word])) for word in ("lower", "step", "upper")]
+                indices.append((each["display_name"], syntax.Range(at, [*bounds])))
+                size *= (each["upper"] - each["lower"]) // each["step"] + 1
+            body = [self.equation({**loop, "residual": part}) for part in parts]
+            equations[first : first + size] = [syntax.For(at, indices, body)]
+        return equations
+
     def equation(self, item: Node) -> syntax.Equal | syntax.Connect:
-        at, residual = self.at(item), item["residual"]
-        origin = item["origin"]
+        origin, residual = item["origin"], item["residual"]
+        where = origin.get("ComponentEquation", origin.get("Algorithm", {})).get("component", "")
+        self._whole = where
+        at = self.at(item)
         if ends := origin.get("Connection"):
+            self.require_alike(ends)
             if self.flat["variable_type_names"].get(ends["lhs"], "Real") != "Real":
                 # Which side has a value is looked for.
                 return syntax.Connect(at, self.read(ends["lhs"], at), self.read(ends["rhs"], at))
-        where = origin.get("ComponentEquation", origin.get("Algorithm", {})).get("component", "")
         note = f"{where}: line {self.source.line(at)}" if where else ""
         binary = residual.get("Binary")
         if binary is None or binary["op"] != "Sub":
             return syntax.Equal(at, self.read(residual), syntax.Zeros(at), note)
         return syntax.Equal(at, self.read(binary["lhs"]), self.read(binary["rhs"]), note)
+
+    def require_alike(self, ends: dict[str, str]) -> None:
+        """Refuse two connectors with different variables, of which rumoca connects those that both have."""
+        first, second = (end.rpartition(".")[0] for end in (ends["lhs"], ends["rhs"]))
+        one, other = self._connectors[first], self._connectors[second]
+        if first and second and one.keys() != other.keys() and any((*one.values(), *other.values())):
+            what = f"{first} and {second} have different variables; connect two connectors of one class"
+            self.source.fail(_first(self.source.text, first) or 0, what)
 
     def assertion(self, item: Node) -> syntax.Assert:
         """An assertion, or the end of a run with a message."""
@@ -416,16 +457,10 @@ class _Tree:
         at, parts = self.at(item), item["elements"]
         if item["kind"] == "Array":
             return syntax.Array(at, self.read(parts))
-        rows = (
-            [parts]
-            if item["kind"] != "Vertical"
-            else [
-                part["Array"]["elements"]
-                if "Array" in part and part["Array"]["kind"] == "Horizontal"
-                else [part]
-                for part in parts
-            ]
-        )
+        rows = [parts]
+        if item["kind"] == "Vertical":
+            inner = [part.get("Array", {}).get("kind") == "Horizontal" for part in parts]
+            rows = [p["Array"]["elements"] if row else [p] for row, p in zip(inner, parts, strict=True)]
         return syntax.Matrix(at, self.read(rows))
 
     def picked(self, item: Node) -> Expression:

@@ -128,11 +128,14 @@ BASIC: Final = {
 }
 
 
+STANDARD: Final = Path(__file__).with_name("standard.mo").read_text(encoding="utf-8")
+
+
 @cache
 def standard() -> ClassDefinition:
-    """Names of the Modelica Standard Library that are read without it."""
-    path = Path(__file__).with_name("standard.mo")
-    return parse(Source(path.read_text(encoding="utf-8"), path.name))
+    """Functions of the language, and names of the Modelica Standard Library that are read without it."""
+    functions = Path(__file__).with_name("functions.mo").read_text(encoding="utf-8")
+    return parse(Source(STANDARD + functions, "standard.mo"))
 
 
 MOST_BASES: Final = 100  # Largest number of classes that a class extends, directly and indirectly.

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +17,9 @@ from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
 from dae_sdc.modelica.arithmetic import TRUTHS, minus, plus
 from dae_sdc.modelica.flat import Flat
-from dae_sdc.modelica.front_end import Outline, flattened
+from dae_sdc.modelica.front_end import flattened
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
+from dae_sdc.modelica.outline import Outline
 from dae_sdc.modelica.parser import MODELS, parse
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Source, similar
@@ -29,9 +29,8 @@ from dae_sdc.registry import nearest_file
 
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
-# What messages say where the other reader may do better, and how to get it.
+# What messages say where the other reader may do better.
 _MORE: Final = re.compile("not understood|there is no (class|function)|no right-hand")
-_HINT: Final = "; or let rumoca read it: pip install 'dae_sdc[modelica]'"
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
 
@@ -143,8 +142,6 @@ def _read(source: Source, given: Reading) -> Model:
     except InputError as error:
         if reader or not (given.libraries or _MORE.search(str(error))):
             raise  # What is wrong in a text is so for every reader.
-        if find_spec("rumoca") is None:
-            raise InputError(f"{error}{_HINT}") from None
         try:
             return _by_rumoca(source, numbers, given)
         except InputError as other:
@@ -161,9 +158,9 @@ def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> 
     name = given.name
     if name is None or not given.libraries:
         name = _fitting(source, Outline(source).models, name)
-    definition = flattened(source, name, given.libraries)
+    definition, structural = flattened(source, name, given.libraries, numbers)
     assert definition.parent is not None
-    model = _Builder(source, definition.parent, numbers).model(definition)
+    model = _Builder(source, definition.parent, numbers).model(definition, structural)
     model.reference = f"{model.reference} (read by rumoca)".strip()
     return model
 
@@ -177,9 +174,8 @@ class _Builder:
         self.numbers = numbers
         self.values = Values(self.library, RULES, numbers, set())
 
-    def flat(self, definition: ClassDefinition) -> Flat:
+    def flat(self, definition: ClassDefinition, structural: set[str]) -> Flat:
         """The flat model of a class; flattened again each time that structural parameters are discovered."""
-        structural: set[str] = set()
         while True:
             before = set(structural)
             self.values = Values(self.library, RULES, self.numbers, structural)
@@ -187,9 +183,9 @@ class _Builder:
             if structural == before:
                 return flat
 
-    def model(self, definition: ClassDefinition) -> Model:
-        """The model of a class."""
-        flat = self.flat(definition)
+    def model(self, definition: ClassDefinition, structural: Iterable[str] = ()) -> Model:
+        """The model of a class, in which some parameters are numbers."""
+        flat = self.flat(definition, {*structural})
         self.check_replaced(flat)
         interval, dt = self.experiment(definition)
         title, reference = definition.description, self.documentation(definition)

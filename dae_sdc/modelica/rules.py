@@ -388,7 +388,7 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
         values.fail(at, "a table that is constant by segments, or periodic, is not understood; write it")
     if kinds[1] == "refuse":
         within = [arithmetic.compared(">=", number, places[0]), arithmetic.compared("<=", number, places[-1])]
-        shown = scope.instance.shown if scope.instance is not None else ""
+        shown = (scope.instance and scope.instance.shown) or str(item.arguments[2]).rpartition(".")[0]
         about = {"terminal": True, "message": f"the table {shown} ends", "success": False}
         values.require(at, arithmetic.joined(True, within), about)
     numbers = [[values.as_number(each, at) for each in part] for part in (places, heights)]

@@ -1,6 +1,8 @@
 // Names of the Modelica Standard Library that are read without it.
 package Modelica
   package Constants
+    constant Real pi = 3.141592653589793;
+    constant Real e = 2.718281828459045;
     constant Real D2R = Modelica.Constants.pi/180;
     constant Real R2D = 180/Modelica.Constants.pi;
     constant Real g_n = 9.80665;
@@ -176,6 +178,34 @@ package Modelica
     end Conversions;
   end Units;
 
+  package Math
+    function sin input Real u; output Real y; external "builtin" y = sin(u); end sin;
+    function cos input Real u; output Real y; external "builtin" y = cos(u); end cos;
+    function tan input Real u; output Real y; external "builtin" y = tan(u); end tan;
+    function asin input Real u; output Real y; external "builtin" y = asin(u); end asin;
+    function acos input Real u; output Real y; external "builtin" y = acos(u); end acos;
+    function atan input Real u; output Real y; external "builtin" y = atan(u); end atan;
+    function sinh input Real u; output Real y; external "builtin" y = sinh(u); end sinh;
+    function cosh input Real u; output Real y; external "builtin" y = cosh(u); end cosh;
+    function tanh input Real u; output Real y; external "builtin" y = tanh(u); end tanh;
+    function exp input Real u; output Real y; external "builtin" y = exp(u); end exp;
+    function log input Real u; output Real y; external "builtin" y = log(u); end log;
+    function log10 input Real u; output Real y; external "builtin" y = log10(u); end log10;
+    function atan2 input Real u1; input Real u2; output Real y; external "builtin" y = atan2(u1, u2); end atan2;
+
+    package Vectors
+      function interpolate
+        input Real x[:];
+        input Real y[:];
+        input Real xi;
+        input Modelica.Blocks.Types.Smoothness smoothness = Modelica.Blocks.Types.Smoothness.LinearSegments;
+        input Modelica.Blocks.Types.Extrapolation extrapolation = Modelica.Blocks.Types.Extrapolation.LastTwoPoints;
+        output Real yi;
+        external "builtin" yi = interpolate(x, y, xi, smoothness, extrapolation);
+      end interpolate;
+    end Vectors;
+  end Math;
+
   package Blocks
     package Interfaces
       connector RealInput = input Real;
@@ -226,73 +256,7 @@ package Modelica
   end Blocks;
 
   package SIunits "the name of version 3"
-    extends Units.SI;
-    package Conversions = Units.Conversions;
+    extends Modelica.Units.SI;
+    package Conversions extends Modelica.Units.Conversions; end Conversions;
   end SIunits;
 end Modelica;
-
-function cross
-  input Real x[3];
-  input Real y[3];
-  output Real z[3];
-algorithm
-  z := {x[2]*y[3] - x[3]*y[2], x[3]*y[1] - x[1]*y[3], x[1]*y[2] - x[2]*y[1]};
-end cross;
-
-function transpose
-  input Real A[:, :];
-  output Real B[size(A, 2), size(A, 1)];
-algorithm
-  B := {{A[i, j] for i in 1:size(A, 1)} for j in 1:size(A, 2)};
-end transpose;
-
-function symmetric
-  input Real A[:, :];
-  output Real B[size(A, 1), size(A, 1)];
-algorithm
-  B := {{A[if i < j then i else j, if i < j then j else i] for j in 1:size(A, 1)} for i in 1:size(A, 1)};
-end symmetric;
-
-function outerProduct
-  input Real x[:];
-  input Real y[:];
-  output Real A[size(x, 1), size(y, 1)];
-algorithm
-  A := {{x[i]*y[j] for j in 1:size(y, 1)} for i in 1:size(x, 1)};
-end outerProduct;
-
-function diagonal
-  input Real x[:];
-  output Real A[size(x, 1), size(x, 1)];
-algorithm
-  A := {{if i == j then x[i] else 0 for j in 1:size(x, 1)} for i in 1:size(x, 1)};
-end diagonal;
-
-function skew
-  input Real x[3];
-  output Real y[3, 3];
-algorithm
-  y := {{0, -x[3], x[2]}, {x[3], 0, -x[1]}, {-x[2], x[1], 0}};
-end skew;
-
-function linspace
-  input Real x1;
-  input Real x2;
-  input Integer n;
-  output Real y[n];
-algorithm
-  y := {x1 + (x2 - x1)/(n - 1)*(i - 1) for i in 1:n};
-end linspace;
-
-function semiLinear
-  input Real x;
-  input Real positiveSlope;
-  input Real negativeSlope;
-  output Real y;
-algorithm
-  y := if x >= 0 then positiveSlope*x else negativeSlope*x;
-end semiLinear;
-
-package SI = Modelica.Units.SI;
-
-package SIunits = Modelica.Units.SI;

@@ -274,21 +274,17 @@ def parts_of(whole: Any) -> Iterator[Part]:
             stack += item.values() if isinstance(item, dict) else item
 
 
-def with_parts(whole: Any, change: Callable[[Any], Any]) -> Any:
-    """A node, or a collection of nodes, with what a function makes of each of its parts."""
-    if isinstance(whole, Part):
-        return type(whole)(**{name: change(part) for name, part in vars(whole).items()})
-    if isinstance(whole, list | tuple):
-        return type(whole)(map(change, whole))
-    return {key: change(part) for key, part in whole.items()} if isinstance(whole, dict) else whole
-
-
 def moved(whole: Any, at: int) -> Any:
-    """A part of the tree as if all of it but classes in it stood at one place."""
-    copy = with_parts(whole, lambda part: part if isinstance(part, ClassDefinition) else moved(part, at))
-    if isinstance(copy, Part):
-        copy.at = at
-    return copy
+    """A part of the tree, or several, as if all of it but classes in it stood at one place."""
+
+    def inner(part: Any) -> Any:
+        return part if isinstance(part, ClassDefinition) else moved(part, at)
+
+    if isinstance(whole, Part):
+        return type(whole)(**{name: inner(part) for name, part in vars(whole).items()} | {"at": at})
+    if isinstance(whole, list | tuple):
+        return type(whole)(map(inner, whole))
+    return {key: inner(part) for key, part in whole.items()} if isinstance(whole, dict) else whole
 
 
 class Expression(Part):

@@ -289,11 +289,11 @@ class Values:
         words = [word for word, _ in parts]
         if words == ["time"]:
             return TIME
+        if words[:-1] == ["Modelica", "Constants"] and words[-1] in arithmetic.CONSTANTS:
+            return arithmetic.CONSTANTS[words[-1]]
         constant = self.library.constant(words, scope.definition)
         if constant is not None:
             return self.picked(self._constant(*constant), parts[-1][1], scope, name)
-        if words[:-1] == ["Modelica", "Constants"] and words[-1] in arithmetic.CONSTANTS:
-            return arithmetic.CONSTANTS[words[-1]]
         if literals := self.library.literals(name, scope.definition):
             return [sympy.Integer(k) for k in range(1, len(literals) + 1)]
         if words == ["t"]:
@@ -463,8 +463,9 @@ class Values:
         if moving:
             self.fail(at, f"{what} depends on {moving[0]}, which is no parameter")
         symbols = arithmetic.symbols_in(value)
-        if symbols and arithmetic.extent(value, self._extents)[1] <= LONGEST_PARAMETER:
-            return value
+        if symbols and variable.name not in self.structural:
+            if arithmetic.extent(value, self._extents)[1] <= LONGEST_PARAMETER:
+                return value
         # What is long would stand in many equations; it is a number, and so are those it is made of.
         self.structural.update(symbol.name for symbol in symbols)
         return self._independent(variable, self.numeric(value, at, what), at)
