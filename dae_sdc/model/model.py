@@ -114,6 +114,7 @@ class Equations:
         self.redundant: tuple[tuple[str, int], ...] = ()
         # Unknowns that the equations do not determine, which stay as they start.
         self.held: tuple[str, ...] = ()
+        self.labels: dict[str, str] = {}  # Names in the text that was read, of time too, where they differ.
         self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
         self.definitions: tuple[Definition, ...] = ()
         self._expressions: list[Any] = []
@@ -466,7 +467,6 @@ class Model(Equations):
         self.reference = reference
         self.of_function = False
         self.events: tuple[str, ...] = ()
-        self.labels: dict[str, str] = {}  # Names in the text that was read, of time too, where they differ.
 
     # Making a model
 
