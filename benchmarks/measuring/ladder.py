@@ -87,15 +87,13 @@ def first_voltage() -> float:
 
 def measured(reader: str, n: int) -> dict[str, Any]:
     """Seconds of a processor from the text of a ladder to its solution, and the error of this."""
-    make, front_end = TEXTS[reader], 0.0
-    ds.solve(ds.read_modelica_text(make(3), reader=reader), rtol=RTOL, simplify=True)
-    text = make(n)
+    small, text, front_end = TEXTS[reader](3), TEXTS[reader](n), 0.0
+    ds.solve(ds.read_modelica_text(small, reader=reader), rtol=RTOL, simplify=True)
     if reader == "rumoca":
         begin = process_time()
-        compiled = importlib.import_module("rumoca").Session(roots=[]).loads(text, model="Circuit")
-        compiled.to_dict("flat"), compiled.to_dict("dae")
+        session = importlib.import_module("rumoca").Session(roots=[])
+        [*map(session.loads(text, model="Circuit").to_dict, ("flat", "dae"))]
         front_end = process_time() - begin
-        del compiled
     begin = process_time()
     model = ds.read_modelica_text(text, reader=reader)
     read = process_time()

@@ -17,7 +17,8 @@ import numpy as np
 import dae_sdc as ds
 from dae_sdc.errors import DAEError
 from dae_sdc.model.model import Model
-from dae_sdc.modelica.front_end import Outline, compiled
+from dae_sdc.modelica.front_end import compiled
+from dae_sdc.modelica.outline import Outline
 from dae_sdc.modelica.reader import read_modelica_text
 from dae_sdc.modelica.syntax import Source
 
@@ -135,7 +136,8 @@ def _by_rumoca(model: Model, asked: dict[str, Any], answer: dict[str, Any]) -> l
     config = importlib.import_module("rumoca").SimConfig(rtol=TIGHT, max_wall_seconds=asked["limit"])
     simulate = methodcaller("simulate", (begin, end), dt=(end - begin) / 1000, config=config)
     try:
-        run = compiled(Source(asked["text"], ""), asked["model"] or model.name, asked["libraries"], simulate)
+        outline = Outline(Source(asked["text"], ""))
+        run = compiled(outline, asked["model"] or model.name, asked["libraries"], simulate)
     except DAEError as error:
         answer["message"] = f"unchecked: {error}"
         return []

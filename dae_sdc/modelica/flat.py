@@ -582,7 +582,7 @@ class Flat:
         for item, scope in written:
             if isinstance(item, Equal | IfEquation):
                 self.equations += vanishing(values, item, scope)
-            self._require_few(len(self.equations), item.at, "equations")
+            self._require_few_equations(self.equations, item.at)
         for at, variable, value in self._computed:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, plus([values.symbol(variable), minus(number)]), ""))
@@ -691,13 +691,12 @@ class Flat:
         for equations, scope in section:
             for item in unrolled(self.values, equations, scope):
                 single.append(item)
-                self._require_few(len(single), item[0].at, "equations")
+                self._require_few_equations(single, item[0].at)
         return single
 
-    def _require_few(self, count: int, at: int, what: str) -> None:
-        most = MOST_ELEMENTS + 2 * len(self.variables) if what == "equations" else MOST_VARIABLES
-        if count > most:
-            self.fail(at, f"there are more than {most} {what}")
+    def _require_few_equations(self, equations: Sequence[Any], at: int) -> None:
+        if len(equations) > (most := MOST_ELEMENTS + 2 * len(self.variables)):
+            self.fail(at, f"there are more than {most} equations")
 
     def _of_declarations(self) -> Iterator[Vanishing]:
         """The equations of discrete unknowns, which events alone change, then those of declared values."""
@@ -846,7 +845,8 @@ class Flat:
     ) -> Member:
         """A component, or an array of components."""
         base = kind.base
-        self._require_few(self._count + math.prod(sizes), kind.element.at, "variables and components")
+        if self._count + math.prod(sizes) > MOST_VARIABLES:
+            self.fail(kind.element.at, f"there are more than {MOST_VARIABLES} variables and components")
         if sizes:
             size, *rest = sizes
             return [

@@ -17,7 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.library import STANDARD
-from dae_sdc.modelica.outline import Outline as Outline, within
+from dae_sdc.modelica.outline import Outline, within
 from dae_sdc.modelica.parser import OPERATORS
 from dae_sdc.modelica.syntax import (
     Call,
@@ -72,7 +72,7 @@ def _path_in(text: str, name: str) -> str:
 
 
 def compiled(
-    source: Source,
+    outline: Outline,
     name: str,
     libraries: Sequence[str | Path],
     use: Callable[[Any], _Used],
@@ -86,7 +86,7 @@ def compiled(
     for root in roots:
         if not Path(root).is_dir():
             raise InputError(f"the library {root} is no directory; give the one in which Modelica/ lies")
-    outline, text, word = Outline(source), source.text, name
+    text, word = outline.source.text, name
     outline.check()
     is_there = _DEFINED.search(text) or any([*Path(root).glob("Modelica*")] for root in roots)
     if not is_there and _STANDARD.search(text):
@@ -106,7 +106,7 @@ def compiled(
             model = session.loads(text, model=word, filename=_NAME)
         return use(model)
     except (rumoca.RumocaError, RuntimeError) as error:
-        checked = [each.message for each in rumoca.validate_source(source.text, filename=_NAME)]
+        checked = [each.message for each in rumoca.validate_source(outline.source.text, filename=_NAME)]
         raise InputError(_message(outline, name, str(error), checked)) from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":
@@ -128,17 +128,17 @@ def _modified(flat: Node, name: str, number: float) -> str:
 
 
 def flattened(
-    source: Source, name: str, libraries: Sequence[str | Path], numbers: Mapping[str, float]
+    outline: Outline, name: str, libraries: Sequence[str | Path], numbers: Mapping[str, float]
 ) -> tuple[ClassDefinition, set[str]]:
-    """The flat class of a model, behind which ``source`` has all texts, and parameters it has put in."""
-    forms = compiled(source, name, libraries, lambda it: (it.to_dict("flat"), it.to_dict("dae")), numbers)
+    """The flat class of a model, behind whose text there are all others, and parameters it has put in."""
+    forms = compiled(outline, name, libraries, lambda it: (it.to_dict("flat"), it.to_dict("dae")), numbers)
     flat, files = forms[0], forms[1]["source_map"]["files"]
-    conditions, finals = Outline(source).conditions, flat["variable_final_flags"]
+    source, finals = outline.source, flat["variable_final_flags"]
     tree = _Tree(source, flat, files)
     definition = tree.definition(name)
     tree.require_asserts()
     definition.annotations = tree.annotations(name)
-    structural = {word for word in flat["variables"] if word.rpartition(".")[2] in conditions}
+    structural = {word for word in flat["variables"] if word.rpartition(".")[2] in outline.conditions}
     for word, variable in flat["variables"].items():
         if variable["evaluate"] and (word not in finals or "Literal" in (variable["binding"] or {})):
             structural.add(word)  # whose value may stand in that of others

@@ -155,10 +155,10 @@ def _read(source: Source, given: Reading) -> Model:
 
 
 def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> Model:
-    name = given.name
+    name, outline = given.name, Outline(source)
     if name is None or not given.libraries:
-        name = _fitting(source, Outline(source).models, name)
-    definition, structural = flattened(source, name, given.libraries, numbers)
+        name = _fitting(source, outline.models, name)
+    definition, structural = flattened(outline, name, given.libraries, numbers)
     assert definition.parent is not None
     model = _Builder(source, definition.parent, numbers).model(definition, structural)
     model.reference = f"{model.reference} (read by rumoca)".strip()
