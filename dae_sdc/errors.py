@@ -206,7 +206,7 @@ class EvaluationError(SolveError, pysdc.ProblemError):  # type: ignore[misc]
     ...     return [du[0] - (0.5 - t) ** 0.5 + u[0]]
     ...
     >>> print(ds.solve(root, u0=[1.0], sweeper="backward-euler", dt=0.25, t_end=2.0).message)
-    eval_f of FunctionProblem returned nan in 'equation 0' at t=0.75, node 1 of the step from 0.5 with
+    eval_f of root returned nan in 'equation 0' at t=0.75, node 1 of the step from 0.5 with
     dt=0.25; check the initial value and the initial guess, or reduce dt
     """
 

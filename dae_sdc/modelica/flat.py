@@ -845,14 +845,16 @@ class Flat:
     ) -> Member:
         """A component, or an array of components."""
         base = kind.base
-        if self._count + math.prod(sizes) > MOST_VARIABLES:
-            self.fail(kind.element.at, f"there are more than {MOST_VARIABLES} variables and components")
+        self._require_few(math.prod(sizes), kind)
         if sizes:
-            size, *rest = sizes
-            return [
-                self._member(shown, kind, change.element(k, size), rest, around, (*index, k + 1))
-                for k in range(size)
-            ]
+            members, (size, *rest), before = list[Member](), sizes, self._count
+            for k in range(size):
+                members.append(
+                    self._member(shown, kind, change.element(k, size), rest, around, (*index, k + 1))
+                )
+                if k == 0:  # the others have as many parts
+                    self._require_few((size - 1) * (self._count - before), kind)
+            return members
         if index:
             shown = f"{shown}[{','.join(map(str, index))}]"
         self._count += 1
@@ -865,6 +867,11 @@ class Flat:
         instance = Instance(shown, base, connector=kind.connector)
         self._fill(instance, base, change, kind.variability, around)
         return instance
+
+    def _require_few(self, more: int, kind: _Kind) -> None:
+        """Refuse so many variables and components more, if they are too many."""
+        if self._count + more > MOST_VARIABLES:
+            self.fail(kind.element.at, f"there are more than {MOST_VARIABLES} variables and components")
 
     def _fields(self, record: ClassDefinition, change: Change, bound: Bound) -> Change:
         """The modification by which every field of a record gets its part of a value."""

@@ -41,7 +41,7 @@ from dae_sdc.options import ConsistentStart, Preparation, add_options, given_opt
 from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
-from dae_sdc.run.equations import Equations, equations_of, with_known_values
+from dae_sdc.run.equations import Equations, NotReducedError, equations_of, with_known_values
 from dae_sdc.run.execution import Carried, Execution, root_logger_kept
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
@@ -213,6 +213,11 @@ def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOption
     except StructureError as error:
         require_one_structure(equations, request, error)
         raise
+    except NotReducedError as error:
+        if equations.unreduced is None:
+            raise
+        equations = equations.unreduced.without_way(f"by its structure: {error}")
+        start = start_of(equations, request)
     if key is not None and not of_file and _stays(equations.problem):
         _PREPARED.keep(key, (request, *_apart(equations, start)))
     return request, equations, start

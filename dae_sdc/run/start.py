@@ -34,7 +34,14 @@ from dae_sdc.initial.redundant import left_out
 from dae_sdc.options import number, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
-from dae_sdc.run.equations import Equations, compiled, has_hidden_constraints, in_force, renamed
+from dae_sdc.run.equations import (
+    Equations,
+    NotReducedError,
+    compiled,
+    has_hidden_constraints,
+    in_force,
+    renamed,
+)
 from dae_sdc.run.results import load
 from dae_sdc.run.solution import Solution, derivative_at_start
 from dae_sdc.run.target import calculated
@@ -386,6 +393,8 @@ def _checked_start(equations: Equations, given: Mapping[str, float], request: So
     except InputError as error:
         if model.redundant:
             raise
+        if not given.keys() >= set(problem.names):  # nothing tells those that the reduction has added
+            raise NotReducedError(str(error)) from error
         return given, f"whether u0 satisfies hidden constraints was not found out: {error}"
     if looked.violated and all(one.order for one in looked.violated):
         raise refused(f"u0 of model {model.name}", looked)
