@@ -82,7 +82,6 @@ class Equations:
     not_reduced: tuple[str, ...] = ()
     # The equations with index 1, for a run that fails as they are: what costs much is not done first.
     otherwise: ArrayProblem | None = None
-    unreduced: Equations | None = None  # Those of a function, for a start that the reduced ones do not reach.
     of_model: bool = False  # Whether the problem is that of the model, with its start values.
     simplified: Simplified | None = None  # What the model is the simplified form of.
     parameters: Valued = ()  # Of the model, with their values in this run.
@@ -349,9 +348,8 @@ def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str
     own = request.changed(simplify=None, params=settings)
     try:
         reduced = _of_model(Target(model), own, problem.index)
-        as_read = {"origin": equations.origin, "labels": equations.labels, "near": equations.near}
-        return replace(reduced, unreduced=equations, **as_read)
-    except NotReducedError as error:
+        return replace(reduced, origin=equations.origin, labels=equations.labels, near=equations.near)
+    except _NotReducedError as error:
         equations = equations.without_way(f"by its structure: {error}")
     return equations if first or not by_arrays else reduced_by_arrays(equations, rtol_or_fixed)
 
@@ -359,7 +357,7 @@ def _reduced(equations: Equations, request: SolveOptions, arguments: Mapping[str
 @one_at_a_time
 def _of_model(target: Target, request: SolveOptions, index: int | None = None) -> Equations:
     """The equations of a model, or of one that is simplified already, see :func:`closed`."""
-    # An ``index`` is that of equations that must be reduced; NotReducedError is raised where they cannot be.
+    # An ``index`` is that of equations that must be reduced; _NotReducedError is raised where they cannot be.
     refused: InputError | None = None
     try:
         equations = _as_written(target, request, index)
@@ -369,7 +367,7 @@ def _of_model(target: Target, request: SolveOptions, index: int | None = None) -
                 return equations
     except InputError as error:
         refused = error
-    if target.simplified is None and not isinstance(refused, NotReducedError):
+    if target.simplified is None and not isinstance(refused, _NotReducedError):
         params = dict(request.params or {})
         settings = {name: params.pop(name) for name in _SETTINGS if name in params}
         whole: Any = None
@@ -454,7 +452,7 @@ def _problem_of_model(
         reduction = reduced()
     except DAEError as error:
         if must:
-            raise NotReducedError(str(error)) from error
+            raise _NotReducedError(str(error)) from error
         return problem, f"{NOT_REDUCED} (by its structure: {error})"
     if index is None:
         if reduction.differentiations < HIGHEST_INDEX:
@@ -471,7 +469,7 @@ def _not_located(model: Model) -> str:
     return f"zeros of {listed(names)} are not located in reduced equations; give dt_max" if names else ""
 
 
-class NotReducedError(InputError):
+class _NotReducedError(InputError):
     """The index of equations that must be reduced cannot be."""
 
 

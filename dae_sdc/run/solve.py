@@ -41,7 +41,7 @@ from dae_sdc.options import ConsistentStart, Preparation, add_options, given_opt
 from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
-from dae_sdc.run.equations import Equations, NotReducedError, equations_of, with_known_values
+from dae_sdc.run.equations import Equations, equations_of, with_known_values
 from dae_sdc.run.execution import Carried, Execution, root_logger_kept
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
@@ -65,6 +65,12 @@ MOST_PREPARED = 16  # Runs whose equations and start are kept for those like the
 OF_LIBRARY = "dae_sdc.problems."  # Where the classes stand that no user changes.
 _PREPARED: Final[Recent[Any, tuple[SolveOptions, Equations, Start]]] = Recent(MOST_PREPARED)
 
+
+WITHOUT: Final = {  # The option that is False in another attempt after an error, and how that is told.
+    MisreadError: ("trace", "with the function called"),
+    NotReducibleError: ("reduce", "without reduction of the index"),
+    NotSimplifiedError: ("simplify", "without simplification"),
+}
 
 # Options with which several runs may go through their stages together.
 PLAIN = (
@@ -146,19 +152,15 @@ def solution_of(request: SolveOptions) -> Solution:
                     if (solution := _solved(request, as_it_is=True)).success:
                         return solution
             raise failure from None
-    except MisreadError as error:
-        if request.trace is not None:
-            raise
-        other, how, why = request.changed(trace=False), "with the function called", str(error)
     except UnresolvedError as error:
-        other, how, why = request.changed(restol=error.restol), f"to restol={error.restol:.0e}", str(error)
-    except NotReducibleError as error:
-        if request.reduce is not None:
+        option, value, how, why = "restol", error.restol, f"to restol={error.restol:.0e}", str(error)
+    except tuple(WITHOUT) as error:
+        option, how = WITHOUT[type(error)]
+        if getattr(request, option) is not None and option != "simplify":
             raise
-        other, how, why = request.changed(reduce=False), "without reduction of the index", str(error)
-    except NotSimplifiedError as error:
-        other, how, why = request.changed(simplify=False), "without simplification", str(error)
-    return solution_of(other).with_remark(f"solved {how}: {why.partition(';')[0]}")
+        value, why = False, str(error)
+    other = solution_of(request.changed(**{option: value}))
+    return other.with_remark(f"solved {how}: {why.partition(';')[0]}")
 
 
 def _solved(request: SolveOptions, as_it_is: bool = False) -> Solution:
@@ -169,10 +171,8 @@ def _solved(request: SolveOptions, as_it_is: bool = False) -> Solution:
     # What is wrong on one rank alone must end the others too.
     comm = everyone(request.parallel, request.comm)
     several_ranks = comm is not None and comm.Get_size() > 1
-    if several_ranks:
-        request, equations, start = _prepared_everywhere(request, comm)
-    else:
-        request, equations, start = prepared(request, as_it_is)
+    stages = _prepared_everywhere(request, comm) if several_ranks else prepared(request, as_it_is)
+    request, equations, start = stages
     with unchecked(several_ranks):  # from here on ranks end together
         solution = _run(request, equations, start, measured)
         other = equations.otherwise
@@ -213,11 +213,6 @@ def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOption
     except StructureError as error:
         require_one_structure(equations, request, error)
         raise
-    except NotReducedError as error:
-        if equations.unreduced is None:
-            raise
-        equations = equations.unreduced.without_way(f"by its structure: {error}")
-        start = start_of(equations, request)
     if key is not None and not of_file and _stays(equations.problem):
         _PREPARED.keep(key, (request, *_apart(equations, start)))
     return request, equations, start
@@ -365,8 +360,8 @@ def _by_sundials(request: SolveOptions, equations: Equations, start: Start) -> S
     remark = "; ".join(filter(None, (equations.remark, start.remark)))
     if equations.unknowns is None and not remark:
         return solution
-    solution = replace(solution, unknowns=equations.unknowns)
-    solution = solution.with_remark(remark if solution.success else "")
+    told = remark if solution.success else ""
+    solution = replace(solution, unknowns=equations.unknowns).with_remark(told)
     return put_down_of(solution, request.out)
 
 

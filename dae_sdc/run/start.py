@@ -24,6 +24,7 @@ from dae_sdc.errors import (
     DAEError,
     InconsistentStateError,
     InputError,
+    NotReducibleError,
     ResultFileError,
     require_number,
     words_of,
@@ -34,14 +35,7 @@ from dae_sdc.initial.redundant import left_out
 from dae_sdc.options import number, pairs
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, interval_of
-from dae_sdc.run.equations import (
-    Equations,
-    NotReducedError,
-    compiled,
-    has_hidden_constraints,
-    in_force,
-    renamed,
-)
+from dae_sdc.run.equations import Equations, compiled, has_hidden_constraints, in_force, renamed
 from dae_sdc.run.results import load
 from dae_sdc.run.solution import Solution, derivative_at_start
 from dae_sdc.run.target import calculated
@@ -174,22 +168,19 @@ def guesses_of(given: Any) -> Any:
 
 def _require_within_bounds(equations: Equations, request: SolveOptions, start: Start) -> None:
     """Refuse a start outside the bounds of its unknowns, which may have been given as it is."""
-    model: Any = equations.model if request.bounds is None else equations.whole
-    if equations.of_model:
-        limits = bounds_of_model(model, request.bounds)
-    else:
-        limits = bounds_of(request.bounds, equations.written.names, "unknown of the function")
+    bounds, names = request.bounds, equations.written.names
+    model = equations.model if bounds is None else equations.whole
+    own = bounds_of_model(model, bounds) if equations.of_model else None
+    limits = own or bounds_of(bounds, names, "unknown of the function")
     values = zip(equations.problem.names, start.u.tolist(), strict=True)
     require_within(f"the start at t={start.t0:.6g}", values, limits)
 
 
 def _state_of(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:
     """The state of a problem with values by name; raises InputError where one is missing."""
-    missing = [name for name in problem.names if name not in values]
+    missing = brief([name for name in problem.names if name not in values], 5)
     if missing:
-        raise InputError(
-            f"u0 must have a value for every entry of the state; missing are {brief(missing, 5)}"
-        )
+        raise InputError(f"u0 must have a value for every entry of the state; missing are {missing}")
     return np.array([require_number(name, values[name]) for name in problem.names])
 
 
@@ -394,7 +385,7 @@ def _checked_start(equations: Equations, given: Mapping[str, float], request: So
         if model.redundant:
             raise
         if not given.keys() >= set(problem.names):  # nothing tells those that the reduction has added
-            raise NotReducedError(str(error)) from error
+            raise NotReducibleError(str(error)) from error
         return given, f"whether u0 satisfies hidden constraints was not found out: {error}"
     if looked.violated and all(one.order for one in looked.violated):
         raise refused(f"u0 of model {model.name}", looked)
