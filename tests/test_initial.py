@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 
 import dae_sdc as ds
 from dae_sdc.cli import main
@@ -586,6 +587,26 @@ def test_a_jacobian_by_differences_is_made_once_for_a_point_and_its_steps() -> N
     moved = system.jacobian(2.0 * x)
     assert not np.allclose(moved, first)  # as sin(1) x x' has other slopes there
     assert np.array_equal(system.jacobian(x), first)
+
+
+def test_a_value_that_is_0_lies_on_no_side_of_a_jump_by_its_rounding() -> None:
+    # Diodes of Modelica's library behind sources: at rest, against its source, and below its knee.
+    m = ds.Model("diodes")
+    for k, (offset, knee) in enumerate([(0.0, 0.0), (-9.0, 0.0), (0.0, 5.0)]):
+        off, s, i, v, source = m.variables(
+            f"off{k} s{k} i{k} v{k} source{k}", start=[1.0, 0.0, 0.0, 0.0, 0.0]
+        )
+        m.equation(off - sp.Piecewise((1, s < 0), (0, True)))
+        m.equation(v - s * sp.Piecewise((1, s < 0), (0.001, True)) - knee)
+        m.equation(i - s * sp.Piecewise((0.1, s < 0), (1, True)) - 0.1 * knee)
+        m.equation(source - 10 * sp.sin(m.t) - offset)
+        m.equation(source - v - 0.001 * i)
+    start = ds.initial(m)
+    assert [start.values[f"off{k}"] for k in range(3)] == [0.0, 1.0, 1.0]
+    assert all(start.values[name] == 0.0 for name in ("s0", "i0", "v0", "source0", "i2", "v2", "source2"))
+    assert start.values["s1"] == pytest.approx(-9.0 / 1.0001, rel=1e-15)
+    run = ds.solve(m, rtol=1e-6, t_end=0.5)
+    assert run.success and "starts that were found" not in run.message
 
 
 def test_invariants_that_are_equations_are_not_listed_again() -> None:

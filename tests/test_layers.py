@@ -288,7 +288,7 @@ BUDGETS = {
     "sweepers": 10_868,
     "problems": 6_765,
     "dae": 8_139,
-    "initial": 5_437,
+    "initial": 5_435,
     "model": 6_003,
     "control": 5_226,
     "constrained": 3_661,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import total_ordering
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -281,7 +281,7 @@ class Ways:
         if self._failure is None or failure.weight >= self._failure.weight:
             self._failure = failure
 
-    def _refuse(self) -> None:
+    def _refuse(self) -> NoReturn:
         """Raise InconsistentStateError with the fixed values and equations that contradict each other."""
         assert self._failure is not None
         failure, found, names = self._failure, self._failure.found, self.system.row_names
@@ -386,14 +386,10 @@ class Ways:
 
     def changes(self, x: Vector) -> list[Change]:
         """Given values that were changed, with the values before and after."""
-        given = self.given
-        moved = given.known & (
-            np.abs(x - given.point) > REPORTED_CHANGE * (given.sizes + np.abs(given.point))
-        )
-        return [
-            Change(self.system.jet_names[j], float(given.point[j]), float(x[j]))
-            for j in np.flatnonzero(moved)
-        ]
+        given, names = self.given, self.system.jet_names
+        reported = REPORTED_CHANGE * (given.sizes + np.abs(given.point))
+        places = np.flatnonzero(given.known & (np.abs(x - given.point) > reported))
+        return [Change(names[j], float(given.point[j]), float(x[j])) for j in places]
 
 
 class Solver(Ways):
@@ -411,7 +407,6 @@ class Solver(Ways):
         found = self._nearest() if found is None else found
         if found is None:
             self._refuse()
-        assert found is not None
         return self._without_remainders(self._unpulled(found))
 
     def _from_simplified(self) -> Vector | None:
@@ -469,9 +464,7 @@ class Solver(Ways):
     def _from_limited(self) -> Vector | None:
         """A solution from where the guesses lead with exponential functions that do not overflow."""
         limited = self.system.limited()
-        if limited is None:
-            return None
-        begin = self._nearest_of(limited)
+        begin = None if limited is None else self._nearest_of(limited)
         found = None if begin is None else self._at_once(begin, self.given.fixed, self.given.weights)
         if found is not None:
             self.ways.append("start found with lines in place of exponential functions that overflow")
@@ -528,10 +521,15 @@ class Solver(Ways):
             return x
         # Rounding of guesses is all that is left in an equation; at a double root it is known by its root.
         for part in (math.sqrt(TERM_ROUND_OFF), TERM_ROUND_OFF):
-            zeros = np.where((np.abs(x) <= part * self.given.sizes) & moved, 0.0, x)
+            small = (np.abs(x) <= part * self.given.sizes) & moved
+            zeros = np.where(small, 0.0, x)
             rounding = abs(self.system.jacobian(zeros)) @ (TERM_ROUND_OFF * self.given.sizes)
             if (np.abs(self.system.values(zeros)) <= rounding).all():
                 return zeros
+            # What tells on which side of a jump another value lies is another one where that is 0.
+            followed = self._at_once(zeros, self.given.fixed | small, self.given.weights)
+            if followed is not None and (np.abs(self.system.values(followed)) <= rounding).all():
+                return followed
         return x
 
     def _distance(self, x: Vector) -> Distance:
