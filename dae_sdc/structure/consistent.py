@@ -189,25 +189,24 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
 
 def prolonged(point: Point, wanted: Prolongation) -> Point | None:
     """A point extended to more derivatives by linear equations with the system Jacobian; None if singular."""
-    before = point.system
-    stages = wanted.order - min(before.times)
+    before, stages = point.system, wanted.order - min(point.system.times)
     system = before.lowered(-stages)
     extended = Point(system, np.zeros(len(system.columns)), point.t, point.p, point.pace)
-    for jet, at in before.place.items():
-        extended.x[system.place[jet]] = point.x[at]
-    row_of = {row: at for at, row in enumerate(system.rows)}
-    for stage in range(1, stages + 1):
-        linearized = system.matrix(extended)
-        if linearized is None:
+    extended.x[[system.place[jet] for jet in before.columns]] = point.x
+    linearized = before.matrix(point)
+    if linearized is None:
+        return None
+    counts = (before.times, before.highest, system.times, system.highest)
+    rows, columns, *tops = (np.cumsum(np.add(count, 1)) - 1 for count in counts)
+    try:  # each derivative of the equations has the same system Jacobian
+        least = system.least_squares(linearized[1][rows][:, columns], np.ones(len(columns)))
+    except (np.linalg.LinAlgError, SingularMatrixError):
+        return None
+    for stage in range(1 - stages, 1):
+        residual = system.residual(extended)
+        if residual is None:
             return None
-        residual, matrix = linearized
-        rows = [row_of[i, c + stage] for i, c in enumerate(before.times)]
-        columns = [system.place[j, d + stage] for j, d in enumerate(before.highest)]
-        try:
-            least = system.least_squares(matrix[rows][:, columns], np.ones(len(columns)))
-        except (np.linalg.LinAlgError, SingularMatrixError):
-            return None
-        extended.x[columns] = least.solve(-residual[rows])
+        extended.x[tops[1] + stage] = least.solve(-residual[tops[0] + stage])
     x = np.array([extended.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
     end = Point(wanted, x, point.t, point.p, point.pace)
     linearized = wanted.matrix(end)

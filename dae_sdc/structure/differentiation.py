@@ -117,8 +117,9 @@ def differentiate_at_points(
     expected: Differentiation | None = None,
 ) -> Differentiation | None:
     """Differentiation index and degrees of freedom where the equations and their derivatives hold."""
-    highest = highest_orders(signature)
-    order = min(3, most)
+    # What is expected is certain where no lower index is seen.
+    most = most if expected is None else (expected.index or 0) - 1
+    highest, order = highest_orders(signature), min(3, most)
     while True:
         # The point satisfies one derivative more than ranks need: it may forbid values they depend on.
         system = Prolongation(
@@ -133,12 +134,12 @@ def differentiate_at_points(
                 continue
             if best is None or (here.index is not None and (best.index is None or here.index < best.index)):
                 best = here
-            if best == expected:
+            if expected is not None and best.index is None:
                 break
-        if best is None:
-            return None
-        if best.index is not None or order >= most:
+        if best is None or best.index is not None:
             return best
+        if order >= most:
+            return expected or best
         order = min(2 * order, most)
 
 
