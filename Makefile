@@ -22,8 +22,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests of what may differ where the package lies elsewhere: its files, data and command, processes and caches.
-INSTALLED := $(patsubst %,tests/test_%.py,package cli problem problems model kernels codegen from_file results \
-	results_kept studies plotting pendulum_study checkpoint surroundings registry runge_kutta) \
+INSTALLED := $(patsubst %,tests/test_%.py,package cli problems kernels codegen from_file results \
+	studies plotting pendulum_study checkpoint surroundings) \
 	$(patsubst %,benchmarks/tests/test_%.py,peers scaling modelica_models)
 
 .PHONY: demo docs test fast-tests test-all installed-test installed-docs check clean
