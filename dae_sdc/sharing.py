@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import inspect
 import os
@@ -98,8 +99,24 @@ class OneThread:
 
 ONE_THREAD: Final = OneThread()
 
+MANY: Final = (100_000, 50, 100)  # Objects after which Python looks for cycles where many are made that stay.
+
+
+class _LockOfEquations(Lock):
+    _thresholds: Final[list[tuple[int, int, int]]] = []
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        self._thresholds.append(gc.get_threshold())
+        gc.set_threshold(*MANY)
+
+    def __exit__(self, *error: object) -> None:
+        gc.set_threshold(*self._thresholds.pop())
+        super().__exit__(*error)
+
+
 # To be held while equations of models are read or extended; reading them adds to them, too.
-EQUATIONS: Final = Lock()
+EQUATIONS: Final = _LockOfEquations()
 
 _STATE: Final = Lock()
 

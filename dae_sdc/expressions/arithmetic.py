@@ -469,6 +469,7 @@ class Derivatives(Expressions):
         self.remembered: dict[Any, Any] = {}
         self._gradients: dict[tuple[int, int], dict[int, int]] = {}
         self._totals: dict[int, int] = {}
+        self._slopes: dict[int, dict[tuple[int, int], int]] = {}
         self._digits: Digits | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -504,8 +505,11 @@ class Derivatives(Expressions):
 
     def slopes(self, node: int) -> dict[tuple[int, int], int]:
         """The partial derivatives that are not 0, by unknowns and orders of their derivatives."""
-        slopes = ((self.leaves[leaf], slope) for leaf, slope in self.gradient(node).items())
-        return {(leaf.index, leaf.order): slope for leaf, slope in slopes if leaf.kind == "u"}
+        if node not in self._slopes:
+            slopes = ((self.leaves[leaf], slope) for leaf, slope in self.gradient(node).items())
+            of_unknowns = {(leaf.index, leaf.order): slope for leaf, slope in slopes if leaf.kind == "u"}
+            self._slopes[node] = of_unknowns
+        return self._slopes[node]
 
     def leading_slopes(self, roots: Sequence[int], c: Any, d: Any) -> dict[tuple[int, int], int]:
         r"""The entries :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of the system Jacobian."""

@@ -114,6 +114,7 @@ class Equations:
         self.redundant: tuple[tuple[str, int], ...] = ()
         # Unknowns that the equations do not determine, which stay as they start.
         self.held: tuple[str, ...] = ()
+        self.of_text = False  # Whether equations were read from a text, and are shown without SymPy.
         self.labels: dict[str, str] = {}  # Names in the text that was read, of time too, where they differ.
         self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
         self.definitions: tuple[Definition, ...] = ()
@@ -198,6 +199,12 @@ class Equations:
         self._index[variable.name] = len(self.variables_by_name)
         self.variables_by_name[variable.name] = variable
 
+    def check_root(self, root: int, name: str) -> None:
+        """Refuse an equation in which nothing is left."""
+        if root in self.graph.numbers:
+            reason = "holds always" if root == self.graph.zero else "never holds"
+            raise InputError(f"{name} of model {self.name} {reason}: no unknown is left in it")
+
     def add_root(self, root: int, name: str, expression: Any = None) -> None:
         """Add an equation that is in the graph already, by default with an expression made from its node."""
         self.roots.append(root)
@@ -205,12 +212,13 @@ class Equations:
         self._equation_names[name] = len(self._equation_names)
 
     def copied(self, graph: Graph, nodes: Sequence[int], places: Mapping[int, int] = {}) -> dict[int, int]:
-        """Nodes here for expressions of another graph and their parts, of unknowns at other places."""
+        """Nodes here for expressions of another graph and their parts, of leaves at other places or by names."""
         made: dict[int, int] = {}
         for node in graph.below(nodes):
             leaf = graph.leaves.get(node)
             if leaf is not None:
-                place = places.get(leaf.index, leaf.index) if leaf.kind == "u" else leaf.index
+                place: Any = places.get(leaf.index, leaf.index) if leaf.kind == "u" else leaf.index
+                place = self._index[place] if isinstance(place, str) else place
                 made[node] = self.graph.leaf(leaf._replace(index=place))
             elif node in graph.numbers:
                 made[node] = self.graph.constant(graph.numbers[node])
@@ -614,9 +622,7 @@ class Model(Equations):
             root = symbolic.from_sympy(self.graph, vanishes, self._resolve)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
-        if root in self.graph.numbers:
-            reason = "holds always" if root == self.graph.zero else "never holds"
-            raise InputError(f"{where} {reason}: no unknown is left in it")
+        self.check_root(root, name)
         if vanishes.has(symbolic.Homotopy):
             simpler = vanishes.replace(symbolic.Homotopy, lambda actual, simplified: simplified)
             self.simplified_roots[len(self.roots)] = symbolic.from_sympy(self.graph, simpler, self._resolve)
@@ -846,12 +852,13 @@ def _counts(model: Equations) -> str:
 
 def _rows(model: Equations) -> dict[str, list[tuple[str, ...]]]:
     """The rows of the tables of unknowns, parameters and equations."""
-    equations = zip(model._equation_names, model.expressions, strict=True)
+    texts = model.texts(model.roots) if model.of_text else model.expressions
+    equations = zip(model._equation_names, texts, strict=True)
     return {
         "unknowns": [(v.name, _listed(v), v.unit) for v in model.variables_by_name.values()],
         "parameters": [
             (p.name, "no value" if p.value is None else f"{p.value:.10g}", p.unit)
             for p in model.parameters_by_name.values()
         ],
-        "equations": [(name, f"0 = {expression}") for name, expression in equations],
+        "equations": [(name, f"0 = {text}") for name, text in equations],
     }

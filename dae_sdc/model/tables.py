@@ -146,7 +146,7 @@ def _polynomial(x: Any, begin: Any, *coefficients: Any) -> Any:
 
 def _chosen(tests: Sequence[Any], where: Callable[..., Any], values: Sequence[Any]) -> Any:
     """The value before the first of ordered conditions that holds, or the last one, by halves."""
-    if all(value is values[0] or value == values[0] for value in values):
+    if all(getattr(value, "node", value) == getattr(values[0], "node", values[0]) for value in values):
         return values[0]
     half = len(tests) // 2
     before = _chosen(tests[:half], where, values[: half + 1])
