@@ -99,24 +99,9 @@ class OneThread:
 
 ONE_THREAD: Final = OneThread()
 
-MANY: Final = (100_000, 50, 100)  # Objects after which Python looks for cycles where many are made that stay.
-
-
-class _LockOfEquations(Lock):
-    _thresholds: Final[list[tuple[int, int, int]]] = []
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        self._thresholds.append(gc.get_threshold())
-        gc.set_threshold(*MANY)
-
-    def __exit__(self, *error: object) -> None:
-        gc.set_threshold(*self._thresholds.pop())
-        super().__exit__(*error)
-
-
 # To be held while equations of models are read or extended; reading them adds to them, too.
-EQUATIONS: Final = _LockOfEquations()
+EQUATIONS: Final = Lock()
+OFTEN: Final = (100_000, 50, 100)  # Objects made between two looks for cycles, where most of them stay.
 
 _STATE: Final = Lock()
 
@@ -127,7 +112,12 @@ def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         with EQUATIONS:
-            return function(*args, **kwargs)
+            before = gc.get_threshold()
+            gc.set_threshold(*OFTEN)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                gc.set_threshold(*before)
 
     return call
 

@@ -413,7 +413,6 @@ class Digits:
             return context.nan
 
     def _number(self, seed: object) -> Any:
-        """A random number between 0.3 and 0.9."""
         source = random.Random(repr(seed))
         return self._context.mpf(source.getrandbits(200)) / 2**200 * 0.6 + 0.3
 
@@ -507,8 +506,7 @@ class Derivatives(Expressions):
         """The partial derivatives that are not 0, by unknowns and orders of their derivatives."""
         if node not in self._slopes:
             slopes = ((self.leaves[leaf], slope) for leaf, slope in self.gradient(node).items())
-            of_unknowns = {(leaf.index, leaf.order): slope for leaf, slope in slopes if leaf.kind == "u"}
-            self._slopes[node] = of_unknowns
+            self._slopes[node] = {leaf[1:]: slope for leaf, slope in slopes if leaf.kind == "u"}
         return self._slopes[node]
 
     def leading_slopes(self, roots: Sequence[int], c: Any, d: Any) -> dict[tuple[int, int], int]:
@@ -637,7 +635,6 @@ class Derivatives(Expressions):
         return [(args[0], self._times_slope(node, outer))]
 
     def _times_slope(self, node: int, outer: int) -> int:
-        """``outer`` times the derivative of a function of one operand."""
         op, a = self.op[node], self.args[node][0]
         if op is Op.INTPOW:
             n = self.args[node][1]
@@ -683,7 +680,6 @@ class Derivatives(Expressions):
         return totals[root]
 
     def _rate(self, node: int) -> int:
-        """The derivative of a node from those of its operands."""
         op, args, totals = self.op[node], self.args[node], self._totals
         if op is Op.DIV:
             change = self.sub(totals[args[0]], self._mul(node, totals[args[1]]))

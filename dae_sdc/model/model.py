@@ -114,7 +114,6 @@ class Equations:
         self.redundant: tuple[tuple[str, int], ...] = ()
         # Unknowns that the equations do not determine, which stay as they start.
         self.held: tuple[str, ...] = ()
-        self.of_text = False  # Whether equations were read from a text, and are shown without SymPy.
         self.labels: dict[str, str] = {}  # Names in the text that was read, of time too, where they differ.
         self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
         self.definitions: tuple[Definition, ...] = ()
@@ -199,12 +198,6 @@ class Equations:
         self._index[variable.name] = len(self.variables_by_name)
         self.variables_by_name[variable.name] = variable
 
-    def check_root(self, root: int, name: str) -> None:
-        """Refuse an equation in which nothing is left."""
-        if root in self.graph.numbers:
-            reason = "holds always" if root == self.graph.zero else "never holds"
-            raise InputError(f"{name} of model {self.name} {reason}: no unknown is left in it")
-
     def add_root(self, root: int, name: str, expression: Any = None) -> None:
         """Add an equation that is in the graph already, by default with an expression made from its node."""
         self.roots.append(root)
@@ -212,7 +205,7 @@ class Equations:
         self._equation_names[name] = len(self._equation_names)
 
     def copied(self, graph: Graph, nodes: Sequence[int], places: Mapping[int, int] = {}) -> dict[int, int]:
-        """Nodes here for expressions of another graph and their parts, of leaves at other places or by names."""
+        """Nodes here for expressions of another graph, whose leaves have names or stand at other places."""
         made: dict[int, int] = {}
         for node in graph.below(nodes):
             leaf = graph.leaves.get(node)
@@ -622,7 +615,9 @@ class Model(Equations):
             root = symbolic.from_sympy(self.graph, vanishes, self._resolve)
         except InputError as error:
             raise InputError(f"{where}: {error}") from None
-        self.check_root(root, name)
+        if root in self.graph.numbers:
+            reason = "holds always" if root == self.graph.zero else "never holds"
+            raise InputError(f"{where} {reason}: no unknown is left in it")
         if vanishes.has(symbolic.Homotopy):
             simpler = vanishes.replace(symbolic.Homotopy, lambda actual, simplified: simplified)
             self.simplified_roots[len(self.roots)] = symbolic.from_sympy(self.graph, simpler, self._resolve)
@@ -817,7 +812,6 @@ def _split(names: str | Iterable[str]) -> list[str]:
 
 
 def _listed(variable: Variable) -> str:
-    """Start values and bounds of an unknown as text."""
     parts = [
         f"{'' if order == 0 else name_of(variable.name, order) + ' '}"
         f"{'fixed' if order in variable.fixed else 'start'} {value:.10g}"
@@ -852,13 +846,12 @@ def _counts(model: Equations) -> str:
 
 def _rows(model: Equations) -> dict[str, list[tuple[str, ...]]]:
     """The rows of the tables of unknowns, parameters and equations."""
-    texts = model.texts(model.roots) if model.of_text else model.expressions
-    equations = zip(model._equation_names, texts, strict=True)
+    texts = model.texts(model.roots) if model.labels else model.expressions
     return {
         "unknowns": [(v.name, _listed(v), v.unit) for v in model.variables_by_name.values()],
         "parameters": [
             (p.name, "no value" if p.value is None else f"{p.value:.10g}", p.unit)
             for p in model.parameters_by_name.values()
         ],
-        "equations": [(name, f"0 = {text}") for name, text in equations],
+        "equations": [(name, f"0 = {text}") for name, text in zip(model.equation_names, texts, strict=True)],
     }

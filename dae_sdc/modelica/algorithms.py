@@ -59,7 +59,7 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
                 values.integer(size, inner, f"the size of {component.name}") for size in component.sizes
             ]
             inside[component.name] = (
-                arithmetic.filled(values.graph.named(NOTHING), counts) if min(counts) else []
+                arithmetic.filled(values.graph.parameter(NOTHING), counts) if min(counts) else []
             )
     if function.kind == "record":
         return [inside]
@@ -76,7 +76,6 @@ def _components(values: Values, function: ClassDefinition) -> list[syntax.Compon
 
 
 def _is_open(values: Values, value: Value) -> bool:
-    """Whether an element of a value depends on what has none."""
     nodes = (each.node if isinstance(each, Condition) else each for each in arithmetic.elements(value))
     marks = values.graph.mark
     return NOTHING in values.names_in(*(k for k in nodes if isinstance(k, int) and marks[k] & PARAMETER))
@@ -90,11 +89,10 @@ def section(
     for name in names:
         member = values.lookup(syntax.Name(0, [(name, [])]), scope)
         inside[name] = arithmetic.mapped(partial(_begin, values), member)
-    before = dict(inside)
     if word := carry_out(values, statements, inside, Scope(scope.instance, scope.definition, inside)):
         values.fail(statements[0].at, f"{word} in a model is not understood; write it in a function")
     for name in names:
-        if inside[name] is before[name] or _is_open(values, inside[name]):
+        if _is_open(values, inside[name]):
             values.fail(statements[0].at, f"the algorithm does not give {name} a value in all cases")
     return inside
 
@@ -106,7 +104,7 @@ def _begin(values: Values, variable: Any) -> Value:
         return {word: begin(part) for word, part in variable.members.items()}
     start = variable.attributes.get("start")
     if variable.type != "Real":
-        return values.graph.named(NOTHING)
+        return values.graph.parameter(NOTHING)
     return values.graph.zero if start is None else values.bound(start)
 
 

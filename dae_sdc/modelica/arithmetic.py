@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import partial, reduce
-from itertools import pairwise
+from functools import reduce
+from operator import methodcaller
 from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import COMPARISONS, MOVING, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.model.symbolic_values import Scalar, node_of
 from dae_sdc.model.sympy_input import HIGHEST_POWER
-from dae_sdc.model.tables import in_pieces, pieces_of
 
 MOST_BITS: Final = 4096  # Largest number of bits of numerator and denominator of a number together.
 LONGEST_NUMBER: Final = 400  # Largest number of digits of a number in the text.
@@ -25,7 +26,7 @@ SIMPLIFIED: Final = (
 )
 NOTHING: Final = "nothing()"  # The parameter that stands for what has no value yet.
 
-# The node of a number or expression, a condition, a text, a list of values, or a dictionary of those of a record.
+# The node of a number or expression, a condition, a text, a list of values, or a dictionary of fields.
 Value: TypeAlias = Any
 
 
@@ -128,14 +129,6 @@ class Algebra(Graph):
 
     # Leaves
 
-    def unknown(self, name: Any, order: int = 0) -> int:
-        """The node of an unknown, or of one of its derivatives."""
-        return self.variable(name, order)
-
-    def named(self, name: Any) -> int:
-        """The node of a parameter."""
-        return self.parameter(name)
-
     def number(self, text: str) -> int:
         """The node of a decimal number in a text."""
         if text not in self._texts:  # the same numbers come again and again
@@ -195,10 +188,9 @@ class Algebra(Graph):
             return self.power(base, exponent)
         if abs(power) > HIGHEST_POWER or power.denominator.bit_length() > 64:
             raise InputError(f"the exponent {float(power):.6g} is too large or too long; write another form")
-        inner = self.args[base][1] if self.op[base] is Op.INTPOW else 1
-        if self.op[base] is Op.POW and isinstance(part := self.numbers.get(self.args[base][1]), Fraction):
-            inner = part
-        if inner != 1 and abs(inner * power) > HIGHEST_POWER:
+        inner: Any = self.args[base][1] if self.op[base] is Op.INTPOW else None
+        inner = self.numbers.get(self.args[base][1]) if self.op[base] is Op.POW else inner
+        if isinstance(inner, int | Fraction) and abs(inner * power) > HIGHEST_POWER:
             raise InputError("a power of a power that is too large; write another form")
         if number == 0 and power < 0:
             raise InputError("a division by zero: a negative power of 0; correct the base")
@@ -210,10 +202,6 @@ class Algebra(Graph):
             if bits * abs(power) > MOST_BITS and abs(size) > LARGEST_DECIMAL_EXPONENT:
                 raise InputError(f"a power is too {'large' if size > 0 else 'small'}; use other units")
         return self._checked(self.power(base, exponent))
-
-    def extreme(self, largest: bool, values: Iterable[int]) -> int:
-        """The largest or the smallest of some expressions."""
-        return reduce(partial(self.call, Op.MAX if largest else Op.MIN), values)
 
     # Conditions
 
@@ -309,59 +297,26 @@ class Algebra(Graph):
             return [self._product_of_arrays(a, [row[k] for row in b]) for k in range(len(b[0]))]
         return self.plus([self.times([scalar(x), scalar(y)]) for x, y in zip(a, b, strict=True)])
 
-    def identity(self, n: int) -> Value:
-        """The identity matrix, shape (n, n)."""
-        filled(0, [n, n])
-        return [[self.one if i == j else self.zero for j in range(n)] for i in range(n)]
-
-    def interpolated(self, places: list[int], heights: list[int], x: int, outside: str) -> int:
-        """Piecewise linear interpolation."""
-        at, tops = ([*map(self.scalar, part)] for part in (places, heights))
-        slopes = [(d - c) / (b - a) for (a, b), (c, d) in zip(pairwise(at), pairwise(tops), strict=True)]
-        return node_of(self, in_pieces(Scalar(self, x), *pieces_of(at, tops, [tops[:-1], slopes], outside)))
-
-    def scalar(self, node: int) -> Any:
-        """A number, or what is used like one."""
-        number = self.numbers.get(node)
-        return number if isinstance(number, Fraction) else Scalar(self, node)
-
 
 _SEVERAL: Final = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX})
 
 
-def _called(op: Op, graph: Algebra, *args: int) -> int:
-    return graph.call(op, *args)
-
-
-def _div(g: Algebra, a: int, b: int) -> int:
+def _div(a: Any, b: Any) -> Any:
     """The quotient of two numbers, rounded towards zero."""
-    whole = g.divided(a, b)
-    return g.mul(g.call(Op.SIGN, whole), g.call(Op.FLOOR, g.call(Op.ABS, whole)))
+    return np.sign(a / b) * np.floor(abs(a / b))
 
 
-def _mod(g: Algebra, a: int, b: int) -> int:
-    return g.sub(a, g.mul(g.call(Op.FLOOR, g.divided(a, b)), b))
-
-
-_SYNONYMS: Final = {"ln": "log", "signum": "sign", "arcsin": "asin", "arccos": "acos", "arctan": "atan"}
-_OF_GRAPH: Final = "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log sign sqrt abs floor"
+_ARCS: Final = "sin cos tan sinh cosh tanh".split()
 # Functions of numbers by name, each with the number of its arguments.
-FUNCTIONS: Final[dict[str, tuple[int, Callable[..., int]]]] = {
-    **{name: (1, partial(_called, Op[name.upper()])) for name in _OF_GRAPH.split()},
-    **{name: (1, partial(_called, Op[other.upper()])) for name, other in _SYNONYMS.items()},
-    "atan2": (2, partial(_called, Op.ATAN2)),
-    "log10": (1, lambda g, a: g.div(g.call(Op.LOG, a), g.call(Op.LOG, g.constant(10)))),
-    "integer": (1, partial(_called, Op.FLOOR)),
-    "ceil": (1, lambda g, a: g.neg(g.call(Op.FLOOR, g.neg(a)))),
-    "mod": (2, _mod),
-    "rem": (2, lambda g, a, b: g.sub(a, g.mul(_div(g, a, b), b))),
-    "div": (2, _div),
+FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
+    **{name: (1, methodcaller(name)) for name in (*_ARCS, *"exp log log10 sign sqrt floor ceil".split())},
+    **{f"{word}{name}": (1, methodcaller(f"arc{name}")) for name in _ARCS for word in ("a", "arc")},
+    **{"ln": (1, methodcaller("log")), "signum": (1, methodcaller("sign")), "abs": (1, abs)},
+    **{"integer": (1, methodcaller("floor")), "atan2": (2, np.arctan2), "mod": (2, operator.mod)},
+    **{"div": (2, _div), "rem": (2, lambda a, b: a - _div(a, b) * b)},
 }
 # Constants of ``Modelica.Constants`` beside those that a text gives their numbers.
-CONSTANTS: Final[dict[str, Callable[[Algebra], int]]] = {
-    "pi": lambda g: g.constant("pi"),
-    "e": lambda g: g.call(Op.EXP, g.one),
-}
+CONSTANTS: Final = ("pi", "e")
 MOST_ELEMENTS: Final = 50_000  # Most elements of an array, and most turns of a loop.
 
 

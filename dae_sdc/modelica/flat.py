@@ -13,18 +13,7 @@ from dae_sdc.dae.branches import INITIAL
 from dae_sdc.expressions.dag import MOVING, STEPS, Leaf as Symbol, Op, name_and_order
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import assigned_in, results, said, section, targets_in
-from dae_sdc.modelica.arithmetic import (
-    FALSE,
-    MOST_ELEMENTS,
-    TRUE,
-    TRUTHS,
-    Condition,
-    Value,
-    conjuncts,
-    elements,
-    opposite,
-    shown,
-)
+from dae_sdc.modelica.arithmetic import FALSE, TRUE, TRUTHS, Condition, Value, conjuncts, opposite, shown
 from dae_sdc.modelica.library import Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
 from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Asserted, Values, scopes
@@ -135,7 +124,7 @@ class Reaction(NamedTuple):
 def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation, or one of its branches, assigns."""
     for at, part in targets_in(branches):
-        for target in elements(values.value(part, scope)):
+        for target in arithmetic.elements(values.value(part, scope)):
             unknown = values.unknown_of(target)
             if unknown is None or values.graph.leaves[unknown].order:
                 values.fail(at, "a when-equation assigns variables; write x = VALUE")
@@ -172,7 +161,9 @@ def _happening(
                 before = graph.joined(True, [before, graph.opposite(test)])
         elif isinstance(item, Equal):
             asserted: Asserted = {}
-            targets, news = map(elements, values.apart(sides_of, values, item, scope, into=asserted))
+            targets, news = map(
+                arithmetic.elements, values.apart(sides_of, values, item, scope, into=asserted)
+            )
             told += [
                 (graph.opposite(graph.replaced(holds, now)), about) for (_, holds), about in asserted.items()
             ]
@@ -199,7 +190,7 @@ def reactions_of(
     begun, graph = False, values.graph
     for test, equations in equation.branches:
         names = assigned_by(values, equations, scope) if equation.in_algorithm else ()
-        now = {each: values.before_event(each) for each in map(graph.unknown, names)}
+        now = {each: values.before_event(each) for each in map(graph.variable, names)}
         changes, again, told = _happening(values, equations, scope, now)
         if wrong := again - states.keys():
             name = min(shown(graph.leaves[each]) for each in wrong)
@@ -212,48 +203,36 @@ def reactions_of(
                 changes[target] = values.check(graph.replaced(value, new), equation.at)
         if not {*assigned}.isdisjoint(graph.below(changes.values())):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        for condition, holds, certain in _begins(values, test, scope):
-            there = partial(_behind, values, condition=condition, certain=certain, states=states)
+        for begin in _begins(values, test, scope):
+            there = partial(_behind, values, states, begin)
             news = {target: there(value) for target, value in changes.items()}
-            about = {"implicit": True, "otherwise": begun, **_only(there(holds))}
-            yield Reaction(equation.at, condition, news, about)
+            about = {"implicit": True, "otherwise": begun, "only": there(begin[1])}
+            yield Reaction(equation.at, begin[0], news, about)
             for violated, message in told:
                 if (only := there(violated)) != FALSE:
-                    yield Reaction(equation.at, BESIDE, {}, {"implicit": True, **message, **_only(only)})
+                    yield Reaction(equation.at, BESIDE, {}, {"implicit": True, **message, "only": only})
             begun = True
-
-
-def _only(holds: Condition) -> dict[str, Any]:
-    """The argument of :meth:`Model.when` that says what else must hold."""
-    return {} if holds == TRUE else {"only": holds}
-
-
-def _behind(
-    values: Values,
-    value: Any,
-    condition: Condition | str,
-    certain: Mapping[int, int] = {},
-    states: Mapping[int, int] = {},
-) -> Any:
-    """A new value where a condition has begun to hold, which rounding at its border could doubt."""
-    graph = values.graph
-    if isinstance(condition, Condition):
-        parts = conjuncts(graph, condition.node)
-        denials = {opposite(graph, part): graph.zero for part in parts}
-        value = graph.replaced(value, {**denials, **dict.fromkeys(parts, graph.one)})
-    at_start = graph.one if condition == INITIAL else graph.zero
-    value = graph.replaced(value, {graph.unknown(AT_START): at_start, **certain})
-    return graph.replaced(value, states)
 
 
 # A condition or the text of one at events alone, what else must hold there, and values that are certain.
 _Begin: TypeAlias = tuple[Condition | str, Condition, Mapping[int, int]]
 
 
+def _behind(values: Values, states: Mapping[int, int], begin: _Begin, value: Any) -> Any:
+    """A new value where a condition has begun to hold, which rounding at its border could doubt."""
+    graph, (condition, _, certain) = values.graph, begin
+    if isinstance(condition, Condition):
+        parts = conjuncts(graph, condition.node)
+        denials = {opposite(graph, part): graph.zero for part in parts}
+        value = graph.replaced(value, {**denials, **dict.fromkeys(parts, graph.one)})
+    at_start = graph.one if condition == INITIAL else graph.zero
+    value = graph.replaced(value, {graph.variable(AT_START): at_start, **certain})
+    return graph.replaced(value, states)
+
+
 def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
-    """Where a when-equation happens, by conditions of values before the event."""
     values.moments = {}
-    conditions = elements(values.value(test, scope))
+    conditions = arithmetic.elements(values.value(test, scope))
     every, values.moments = values.moments, None
     for condition in conditions:
         if not isinstance(condition, Condition):
@@ -270,28 +249,22 @@ def _ways(
     values: Values, condition: Condition, moments: Mapping[int, syntax.Call], scope: Scope
 ) -> Iterator[_Begin]:
     """Where one condition begins to hold, of which ``moments`` may hold at events alone."""
-    graph, at_start = values.graph, values.graph.unknown(AT_START)
+    graph, at_start = values.graph, values.graph.variable(AT_START)
     never = dict.fromkeys((*moments, at_start), graph.zero)
     between = graph.replaced(condition, never)
-    now = [graph.leaf(leaf) for leaf in graph.leaves_in(between) if leaf.kind == "u" and not _is_before(leaf)]
+    unknowns = [leaf for leaf in graph.leaves_in(between) if leaf.kind == "u"]
+    now = [graph.leaf(leaf) for leaf in unknowns if not str(leaf.index).startswith(BEFORE)]
     held = graph.replaced(between, {each: values.before_event(each) for each in now})
     if graph.replaced(condition, {at_start: graph.zero}) != condition:
         yield INITIAL, graph.replaced(condition, {**never, at_start: graph.one}), {}
-    also = {
-        each: values.truth(values.value(call, scope), call.at)
-        for each, call in moments.items()
-        if str(call.function) != "sample"
-    }
+    calls = [(each, call) for each, call in moments.items() if str(call.function) != "sample"]
+    also = {each: values.truth(values.value(call, scope), call.at) for each, call in calls}
     for moment, call in moments.items():
         for source, is_sure, certain in _moments(values, moment, call, scope):
             holds = graph.replaced(condition, {**never, **also, **({moment: graph.one} if is_sure else {})})
             yield source, graph.joined(True, [holds, graph.opposite(held)]), certain
     if (other := _between_events(values, between)) not in TRUTHS:
         yield other, TRUE, {}
-
-
-def _is_before(leaf: Symbol) -> bool:
-    return str(leaf.index).startswith(BEFORE)
 
 
 def _moments(
@@ -308,9 +281,8 @@ def _moments(
         yield f"change({name})", False, {}
         return
     is_condition = isinstance(value, Condition)
-    steps = (
-        [value.node] if is_condition else [each for each in graph.below([value]) if graph.op[each] in STEPS]
-    )
+    steps = [value.node] if is_condition else graph.below([value])
+    steps = [each for each in steps if is_condition or graph.op[each] in STEPS]
     steps = [each for k, each in enumerate(steps) if opposite(graph, each) not in steps[:k]]
     if len(steps) == 2 and graph.args[steps[0]] == graph.args[steps[1]][::-1]:  # two sides are equal
         steps = [graph.mul(*steps)]
@@ -334,13 +306,11 @@ def _moments(
 def _between_events(values: Values, condition: Condition) -> Condition:
     """A condition in which values before an event are those of any time between two."""
     graph = values.graph
-    between = {
-        graph.leaf(leaf): graph.unknown(*name_and_order(str(leaf.index)[len(BEFORE) : -1]))
-        for leaf in graph.leaves_in(condition)
-        if _is_before(leaf)
-    }
-    replaced: Condition = graph.replaced(condition, {graph.unknown(AT_START): graph.zero, **between})
-    return replaced
+    between = {graph.variable(AT_START): graph.zero}
+    for leaf in graph.leaves_in(condition):
+        if (name := str(leaf.index)).startswith(BEFORE):
+            between[graph.leaf(leaf)] = graph.variable(*name_and_order(name[len(BEFORE) : -1]))
+    return Condition(*graph.substitute([condition.node], between))
 
 
 # A Boolean variable whose equation has its value before, or that of another, with the equation's place.
@@ -355,9 +325,9 @@ def held_by(values: Values, states: dict[int, int], held: _Held) -> Iterator[Rea
     if variable.type != "Boolean" or holds in TRUTHS:
         what = f"the equation of {variable.shown} has pre(...)"
         values.fail(at, f"{what} and is no condition that holds for a while; write a when-equation")
-    at_start = _behind(values, values.truth(condition, at), INITIAL, {}, states)
+    at_start = _behind(values, states, (INITIAL, TRUE, {}), values.truth(condition, at))
     for begins, new in ((INITIAL, at_start), (holds, graph.one), (graph.opposite(holds), graph.zero)):
-        yield Reaction(at, begins, {graph.unknown(variable.name): new}, {"implicit": True})
+        yield Reaction(at, begins, {graph.variable(variable.name): new}, {"implicit": True})
 
 
 # A variable, or what is none, with the way to it: subscripts, from 0, or words, each with how many there are.
@@ -386,20 +356,18 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | 
     if not isinstance(equation, Equal | IfEquation | syntax.Algorithm):
         values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
     if not isinstance(equation, IfEquation):
-        left, right = (elements(side) for side in sides_of(values, equation, scope))
+        left, right = (arithmetic.elements(side) for side in sides_of(values, equation, scope))
         pairs = list(zip(left, right, strict=False))
         found = [_started(values, pair, equation) for pair in pairs]
         if len(left) == len(right) and all(start is not None for start in found):
             yield from (start for start in found if start is not None)
             return
     if isinstance(equation, syntax.Algorithm):  # What depends on time is told by the event at the start.
-        changes = {
-            target: values.truth(value, equation.at)
-            for each, value in pairs
-            if (target := values.unknown_of(each)) is not None
+        changes: dict[Any, int] = {
+            values.unknown_of(each): values.truth(value, equation.at) for each, value in pairs
         }
-        names = {shown(values.graph.leaves[target]) for target in changes}
-        if len(changes) < len(pairs) or not names <= {*values.discrete, *values.calculated}:
+        names = {"" if target is None else shown(values.graph.leaves[target]) for target in changes}
+        if not names <= {*values.discrete, *values.calculated}:
             values.fail(equation.at, "an initial algorithm changes unknowns; write initial equations")
         yield Reaction(equation.at, INITIAL, changes, {"implicit": True})
         return
@@ -614,12 +582,12 @@ class Flat:
         for name, at in values.kept.items():
             if name not in values.discrete:
                 self.fail(at, NOT_DISCRETE)
-        constant = {values.graph.unknown(name, 1) for name in values.discrete}
+        constant = {values.graph.variable(name, 1) for name in values.discrete}
         others = [item.expression for item in self.equations if whens and item.expression not in constant]
         names = {str(leaf.index) for leaf in values.graph.leaves_of(*others) if leaf.order}
         for name in sorted(names & values.discrete):
             self.fail(whens[0][0].at, f"{name} has a derivative and is given a value by when; write reinit")
-        states = {each: values.before_event(each) for each in map(values.graph.unknown, names)}
+        states = {each: values.before_event(each) for each in map(values.graph.variable, names)}
         values.at_event = True
         for when in whens:
             self.reactions += [*reactions_of(values, states, *when)]
@@ -656,7 +624,6 @@ class Flat:
             yield equation, scope
 
     def _give(self, at: int, leaves: Iterable[Leaf], written: Any, outcome: Callable[[], Value]) -> None:
-        """Give variables their parts of a value."""
 
         def value(path: Sequence[tuple[Any, int]]) -> Value:
             whole = outcome()
@@ -702,7 +669,6 @@ class Flat:
             self.values.defined[variable.name] = value
 
     def _unrolled(self, section: Iterable[tuple[list[Equation], Scope]]) -> list[tuple[Single, Scope]]:
-        """All equations of a section, without loops and decided choices."""
         single: list[tuple[Single, Scope]] = []
         for equations, scope in section:
             for item in unrolled(self.values, equations, scope):
@@ -711,7 +677,7 @@ class Flat:
         return single
 
     def _require_few_equations(self, equations: Sequence[Any], at: int) -> None:
-        if len(equations) > (most := MOST_ELEMENTS + 2 * len(self.variables)):
+        if len(equations) > (most := arithmetic.MOST_ELEMENTS + 2 * len(self.variables)):
             self.fail(at, f"there are more than {most} equations")
 
     def _of_declarations(self) -> Iterator[Vanishing]:
@@ -719,10 +685,10 @@ class Flat:
         values, unknowns = self.values, [item for item in self.variables if not item.variability]
         for variable in unknowns:
             if variable.name in values.discrete or variable.name in values.calculated:
-                yield Vanishing(variable.at, values.graph.unknown(variable.name, 1), "", variable.shown)
+                yield Vanishing(variable.at, values.graph.variable(variable.name, 1), "", variable.shown)
             elif variable.name in values.defined:
                 value = values.truth(values.symbol(variable), variable.at)
-                difference = values.graph.sub(values.graph.unknown(variable.name), value)
+                difference = values.graph.sub(values.graph.variable(variable.name), value)
                 yield Vanishing(variable.at, difference, "", variable.shown)
             elif variable.type != "Real":
                 what = f"{variable.shown} is a variable of type {variable.type}"
@@ -846,8 +812,10 @@ class Flat:
                 if isinstance(value, list):  # of an enumeration
                     value = self.values.graph.constant(len(value))
                 count = self.values.whole(self.values.as_number(value, size.at), size.at, what)
-            if not 0 <= count <= MOST_ELEMENTS:
-                self.fail(size.at, f"the size {count} of {element.name} is not from 0 to {MOST_ELEMENTS}")
+            if not 0 <= count <= arithmetic.MOST_ELEMENTS:
+                self.fail(
+                    size.at, f"the size {count} of {element.name} is not from 0 to {arithmetic.MOST_ELEMENTS}"
+                )
             sizes.append(count)
         return sizes
 
@@ -886,7 +854,6 @@ class Flat:
         return instance
 
     def _require_few(self, more: int, kind: _Kind) -> None:
-        """Refuse so many variables and components more, if they are too many."""
         if self._count + more > MOST_VARIABLES:
             self.fail(kind.element.at, f"there are more than {MOST_VARIABLES} variables and components")
 

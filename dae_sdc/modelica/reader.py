@@ -7,9 +7,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
@@ -128,7 +127,6 @@ def read_modelica_text(given: TextOptions) -> Model:
 @one_at_a_time
 @under_way("the model was read")
 def _read(source: Source, given: Reading) -> Model:
-    """The model by the own reader, or by rumoca where that refuses the text."""
     reader = given.reader or os.environ.get(READER_VARIABLE)
     if reader and reader not in MODELICA_READERS:
         raise InputError(f"there is no reader {reader}; take one of {', '.join(MODELICA_READERS)}")
@@ -193,7 +191,6 @@ class _Builder:
         title, reference = definition.description, self.documentation(definition)
         model = Model(definition.name.strip("'"), title=title, interval=interval, dt=dt, reference=reference)
         texts = {variable.name: variable.shown.replace("'", "") for variable in flat.variables}
-        model.of_text = True
         model.labels = {"t": "time", **{name: label for name, label in texts.items() if name != label}}
         for variable in flat.variables:
             enter = self.parameter if variable.variability else self.unknown
@@ -206,9 +203,13 @@ class _Builder:
             model.start(shown(unknown), number, fixed=True)
         self.equations(model, flat)
         for reaction in flat.reactions:
-            text = partial(event_text, self.values.graph, discrete=self.values.discrete)
+
+            def text(value: Any, at: int = reaction.at) -> str:
+                return event_text(self.values.graph, self.values.check(value, at), self.values.discrete)
+
             changes = {text(target): text(value) for target, value in reaction.changes.items()}
-            about = {word: text(each) if word == "only" else each for word, each in reaction.about.items()}
+            told = {word: each for word, each in reaction.about.items() if each != TRUE}
+            about = {word: text(each) if word == "only" else each for word, each in told.items()}
             self.values.wrapped(reaction.at, model.when, text(reaction.condition), changes, **about)
         self.check_inputs(flat)
         return model
@@ -229,12 +230,16 @@ class _Builder:
         for k, item in enumerate(flat.initial, 1):
             model.variable(f"initial[{k}]", 0.0, fixed=True)
             label = f"initial equation of line {self.source.line(item.at)} ({k})"
-            rows.append((item.at, label, graph.sub(graph.unknown(f"initial[{k}]"), item.expression)))
-        choice, roots = graph.named(SIMPLIFIED), [root for _, _, root in rows]
-        actual, simpler = (graph.substitute(roots, {choice: each}) for each in (graph.one, graph.zero))
-        nodes = model.copied(graph, [*actual, *simpler])
-        for (at, name, _), root, other in zip(rows, actual, simpler, strict=True):
-            self.values.wrapped(at, model.check_root, nodes[root], name)
+            rows.append((item.at, label, graph.sub(graph.variable(f"initial[{k}]"), item.expression)))
+        count, choice, put = len(graph), graph.parameter(SIMPLIFIED), self.values.wrapped
+        both = [{choice: each} for each in (graph.one, graph.zero) if choice < count]  # where homotopies are
+        pairs = [[put(at, graph.substitute, [root], each)[0] for each in both] for at, _, root in rows]
+        pairs = pairs if both else [[root, root] for _, _, root in rows]
+        nodes = model.copied(graph, [node for pair in pairs for node in pair])
+        for (at, name, _), (root, other) in zip(rows, pairs, strict=True):
+            if root in graph.numbers:
+                holds = "holds always" if root == graph.zero else "never holds"
+                self.fail(at, f"{name} of model {model.name} {holds}: no unknown is left in it")
             if other != root:
                 model.simplified_roots[len(model.roots)] = nodes[other]
             model.add_root(nodes[root], name)
@@ -261,7 +266,7 @@ class _Builder:
                 fixed.expression.at,
                 f"the parameter {variable.shown} is not fixed; give it a value, or write Real",
             )
-        if symbol == self.values.graph.named(variable.name) and variable.variability == "parameter":
+        if symbol == self.values.graph.parameter(variable.name) and variable.variability == "parameter":
             model.parameter(variable.name, self.values.numbers[variable], unit=self.unit(variable))
 
     def check_range(self, variable: Variable) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, Final
 
 from dae_sdc.expressions.dag import Op
 from dae_sdc.model.symbolic_values import Scalar, node_of
-from dae_sdc.model.tables import LookupTable
+from dae_sdc.model.tables import LookupTable, in_pieces, pieces_of
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import results
 from dae_sdc.modelica.arithmetic import FALSE, SIMPLIFIED, TRUE, Condition, Value
@@ -70,7 +70,7 @@ def _power(values: Values, item: Operation, scope: Scope) -> Value:
         if count < 0:
             values.fail(exponent.at, "the exponent of a matrix is below 0; solve for the product")
         values.spend(count * len(value) ** 3, item.at)
-        return values.graph.product([values.graph.identity(len(value)), *[value] * count])
+        return values.graph.product([_identity(values, len(value)), *[value] * count])
     if item.parts[1][0] == ".^":
         return arithmetic.each(partial(values.graph.raised, exponent=by), value)
     return values.graph.raised(arithmetic.scalar(value), by)
@@ -167,9 +167,11 @@ def _built_in(values: Values, item: Call, scope: Scope) -> Value:
         is_of_two = short == "arctan" and len(item.arguments) == 2
         count, function = arithmetic.FUNCTIONS["atan2" if is_of_two else short]
         given = _arguments(values, item, scope, count)
-        if count == 1:
-            return arithmetic.each(partial(function, values.graph), given[0])
-        return function(values.graph, *map(arithmetic.scalar, given))
+
+        def of_nodes(*nodes: int) -> int:
+            return node_of(values.graph, function(*(Scalar(values.graph, node) for node in nodes)))
+
+        return arithmetic.each(of_nodes, given[0]) if count == 1 else of_nodes(*map(arithmetic.scalar, given))
     if text in _NO_FUNCTIONS:
         values.fail(item.at, f"{text}(...) is not understood here; write it without")
     if values.lookup(item.function, scope) is not None:
@@ -189,7 +191,6 @@ def _arguments(values: Values, item: Call, scope: Scope, count: int | None = Non
 
 
 def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
-    """The derivative of a value with respect to time."""
     if isinstance(value, list):
         return [_derivative(values, element, order, at) for element in value]
     return values.check(values.graph.total_derivative(arithmetic.scalar(value), order), at)
@@ -207,7 +208,7 @@ def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
     if simplified is None or not isinstance(value, int) or not graph.leaves_of(value):
         return value
     simpler = values.number(simplified, scope)
-    return graph.call(Op.SELECT, graph.named(SIMPLIFIED), value, simpler)
+    return graph.call(Op.SELECT, graph.parameter(SIMPLIFIED), value, simpler)
 
 
 def _before(values: Values, item: Call, scope: Scope) -> Value:
@@ -216,7 +217,7 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
     place = item.arguments[0]
     shown = values.lookup(place, scope) if isinstance(place, syntax.Name) else None
     if isinstance(shown, Variable) and shown.name in values.defined:
-        unknown = values.graph.unknown(shown.name)
+        unknown = values.graph.variable(shown.name)
     elif (of_value := values.unknown_of(value)) is not None:
         unknown = of_value
         values.kept.setdefault(str(values.graph.leaves[unknown].index), item.at)
@@ -238,9 +239,8 @@ def _changed(values: Values, item: Call, scope: Scope) -> Value:
     if change and not isinstance(now, Condition):
         return graph.compared("<>", now, before)
     now = values.condition(item.arguments[0], scope)
-    begins = graph.joined(True, [now, graph.opposite(before)])
-    ends = graph.joined(True, [before, graph.opposite(now)])
-    return graph.joined(False, [begins, ends]) if change else begins
+    was_not = graph.opposite(before)
+    return graph.conditional(now, was_not, before) if change else graph.joined(True, [now, was_not])
 
 
 def _sample(values: Values, item: Call, scope: Scope) -> Value:
@@ -255,17 +255,15 @@ def _sample(values: Values, item: Call, scope: Scope) -> Value:
 
 
 def _moment(values: Values, item: Call, name: str) -> Value:
-    """What stands in a condition for what holds at events alone."""
     assert values.moments is not None
-    values.moments[unknown := values.graph.unknown(name)] = item
+    values.moments[unknown := values.graph.variable(name)] = item
     return values.condition_of(unknown)
 
 
 def _initial(values: Values, item: Call, scope: Scope) -> Value:
-    """Whether an event is that at the start of a run."""
     if not values.at_event or _arguments(values, item, scope):
         values.fail(item.at, f"{item.function}(...) is not understood here; write it without")
-    return values.condition_of(values.graph.unknown(AT_START))
+    return values.condition_of(values.graph.variable(AT_START))
 
 
 def _diff(values: Values, item: Call, scope: Scope) -> Value:
@@ -301,7 +299,8 @@ def _extreme(values: Values, item: Call, scope: Scope) -> Value:
     numbers = [arithmetic.scalar(value) for value in arithmetic.elements(arguments)]
     if not numbers or (len(numbers) < 2 and not isinstance(arguments[0], list)):
         values.fail(item.at, f"{item.function} takes 2 arguments, or an array with elements")
-    return values.graph.extreme(item.function.parts[-1][0] == "max", numbers)
+    op = Op.MAX if item.function.parts[-1][0] == "max" else Op.MIN
+    return reduce(partial(values.graph.call, op), numbers)
 
 
 def _total(values: Values, item: Call, scope: Scope) -> Value:
@@ -322,6 +321,11 @@ def _size(values: Values, item: Call, scope: Scope) -> Value:
     return counts[k - 1]
 
 
+def _identity(values: Values, n: int) -> Value:
+    arithmetic.filled(0, [n, n])
+    return [[values.graph.constant(i == j) for j in range(n)] for i in range(n)]
+
+
 def _filled(values: Values, item: Call, scope: Scope) -> Value:
     name = item.function.parts[-1][0]
     if item.named or len(item.arguments) < 1 + (name == "fill"):
@@ -329,7 +333,7 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     counted = item.arguments[1:] if name == "fill" else item.arguments
     counts = [values.integer(part, scope, f"the size in {name}") for part in counted]
     if name == "identity":
-        return values.graph.identity(counts[0])
+        return _identity(values, counts[0])
     value = (
         values.value(item.arguments[0], scope) if name == "fill" else values.graph.constant(name == "ones")
     )
@@ -338,7 +342,6 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
 
 
 def _joined(values: Values, item: Call, scope: Scope) -> Value:
-    """Arrays joined along one of their dimensions, from 1."""
     along = values.integer(item.arguments[0], scope, "the dimension of cat")
     return arithmetic.joined_along(along, [values.value(part, scope) for part in item.arguments[1:]])
 
@@ -371,10 +374,13 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     if len(spots) == 1:
         return numbers[1][0]
     if kinds == ["linear", "linear"] or kinds == ["linear", "hold"]:
-        return graph.interpolated(numbers[0], numbers[1], number, kinds[1])
+        columns: Any = [[Scalar(graph, each) for each in part] for part in numbers]
+        slopes = [(d - c) / (b - a) for (a, b), (c, d) in zip(*map(pairwise, columns), strict=True)]
+        pieces = pieces_of(*columns, [columns[1][:-1], slopes], kinds[1])
+        return node_of(graph, in_pieces(Scalar(graph, number), *pieces))
     values.structural.update(values.names_in(*numbers[0], *numbers[1]))
-    tops = [values.numeric(each, at, "a value in a table") for each in numbers[1]]
-    return node_of(graph, LookupTable(spots, tops, *kinds)(Scalar(graph, number)))
+    heights = [values.numeric(each, at, "a value in a table") for each in numbers[1]]
+    return node_of(graph, LookupTable(spots, heights, *kinds)(Scalar(graph, number)))
 
 
 # Functions with special rules, by name.

@@ -101,9 +101,9 @@ class Values:
 
     def before_event(self, unknown: int) -> int:
         """What stands for the value of an unknown before an event."""
-        return self.graph.unknown(f"{BEFORE}{shown(self.graph.leaves[unknown])})")
+        return self.graph.variable(f"{BEFORE}{shown(self.graph.leaves[unknown])})")
 
-    def number(self, expression: syntax.Expression, scope: Scope) -> int:
+    def number(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""
         return self.as_number(self.value(expression, scope), expression.at)
 
@@ -173,9 +173,8 @@ class Values:
             if not isinstance(value, list):
                 break
             if len(value) != size:
-                self.fail(
-                    bound.expression.at, f"an array of {len(value)} for one of {size}; give it equal sizes"
-                )
+                what = f"an array of {len(value)} for one of {size}"
+                self.fail(bound.expression.at, f"{what}; give it equal sizes")
             value = value[k]
         return value
 
@@ -189,14 +188,12 @@ class Values:
 
     def check(self, value: Any, at: int) -> Any:
         """The value itself; an error if the expression is too deep or too long."""
-        node = value.node if isinstance(value, Condition) else value
-        if isinstance(node, int) and self.graph.args[node]:
+        if isinstance(node := getattr(value, "node", value), int) and self.graph.args[node]:
             depth, size = self.graph.extent(node)
             self.spend(size, at)
             if depth > DEEPEST_VALUE or size > LONGEST_VALUE:
-                self.fail(
-                    at, "with all that its names stand for this is too long; write parts of it as variables"
-                )
+                what = "with all that its names stand for this is too long"
+                self.fail(at, f"{what}; write parts of it as variables")
         return value
 
     def wrapped(self, at: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -208,12 +205,9 @@ class Values:
 
     # Numbers
 
-    def as_number(self, value: Value, at: int) -> int:
+    def as_number(self, value: Value, at: int) -> Any:
         """The value itself if it is one number; an error with the line otherwise."""
-        if type(value) is int:
-            return value
-        number: int = self.wrapped(at, arithmetic.scalar, value)
-        return number
+        return value if type(value) is int else self.wrapped(at, arithmetic.scalar, value)
 
     def numeric(self, value: int | Condition, at: int, what: str) -> float:
         """The numerical value of an expression of parameters."""
@@ -291,7 +285,8 @@ class Values:
         if words == ["time"]:
             return self.graph.time()
         if words[:-1] == ["Modelica", "Constants"] and words[-1] in arithmetic.CONSTANTS:
-            return arithmetic.CONSTANTS[words[-1]](self.graph)
+            graph = self.graph
+            return graph.constant("pi") if words[-1] == "pi" else graph.call(Op.EXP, graph.one)
         constant = self.library.constant(words, scope.definition)
         if constant is not None:
             return self.picked(self._constant(*constant), parts[-1][1], scope, name)
@@ -412,7 +407,7 @@ class Values:
 
     def _unknown(self, variable: Variable) -> Value:
         if variable.name not in self.defined:
-            unknown = self.graph.unknown(variable.name)
+            unknown = self.graph.variable(variable.name)
             return self.condition_of(unknown) if variable.type == "Boolean" else unknown
         value = self.defined[variable.name]()
         if isinstance(value, Condition) != (variable.type == "Boolean") or isinstance(value, list | str):
@@ -447,7 +442,7 @@ class Values:
             if variable.type == "Boolean" or variable.variability == "constant":
                 self.fail(variable.at, f"{variable.shown} has no value; give it one")
             self.numbers[variable] = None
-            return self.graph.named(variable.name)
+            return self.graph.parameter(variable.name)
         at, value = given.expression.at, self.bound(given)
         if variable.type == "Boolean":
             return self.decided(value, at, what)
@@ -479,10 +474,9 @@ class Values:
         self.numbers[variable] = number
         if variable.name in self.structural:
             return self.graph.number(repr(number))
-        return self.graph.named(variable.name)
+        return self.graph.parameter(variable.name)
 
     def _constant(self, component: syntax.Component, definition: syntax.ClassDefinition) -> Value:
-        """The value of a constant of a class."""
         if component not in self._constants:
             if component.modification is None or component.modification.value is None:
                 self.fail(component.at, f"the constant {component.name} has no value; give it one")

@@ -97,27 +97,21 @@ class Conditions(Writer):
         if sides and graph.args[parts[1]] == sides[::-1] and graph.op[parts[1]] is Op.LE:
             names = [self._name(leaf) for leaf in graph.leaves_of(*sides)]
             if self.choice is Conditions.choice and not all(name in self.discrete for name in names):
-                return (
-                    f"{self._part(sides[0], 1)} {'==' if other is None else '!='} {self._part(sides[1], 1)}"
-                )
+                return (" != " if other else " == ").join(self._part(side, 1) for side in sides)
         if len(parts) == 1:
             return f"not ({self.condition(parts[0])})"
         ways = parts if other is None else [opposite(graph, part) for part in parts]
-        texts = [self.condition(way) for way in ways]
-        texts = [
-            text if graph.op[way] in COMPARISONS else f"({text})"
-            for text, way in zip(texts, ways, strict=True)
-        ]
-        return (" and " if other is None else " or ").join(texts)
+        texts = [self.condition(k) if graph.op[k] in COMPARISONS else f"({self.condition(k)})" for k in ways]
+        return (" or " if other else " and ").join(texts)
 
 
 def event_text(graph: Graph, value: Any, discrete: Collection[str] = ()) -> str:
     """An expression or condition of named leaves as texts of events have it; a text itself."""
-    writer = Conditions(graph, shown, _OF_EVENTS)
-    writer.discrete = discrete
     if isinstance(value, str):
         return value
-    text = writer.text(value.node if isinstance(value, Condition) else value)
+    writer = Conditions(graph, shown, _OF_EVENTS)
+    writer.discrete = discrete
+    text = writer.text(getattr(value, "node", value))
     return writer.condition(value.node) if isinstance(value, Condition) else text
 
 
