@@ -845,7 +845,6 @@ def _counts(model: Equations) -> str:
 
 
 def _rows(model: Equations) -> dict[str, list[tuple[str, ...]]]:
-    """The rows of the tables of unknowns, parameters and equations."""
     texts = model.texts(model.roots) if model.labels else model.expressions
     return {
         "unknowns": [(v.name, _listed(v), v.unit) for v in model.variables_by_name.values()],

@@ -58,9 +58,8 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             counts = [
                 values.integer(size, inner, f"the size of {component.name}") for size in component.sizes
             ]
-            inside[component.name] = (
-                arithmetic.filled(values.graph.parameter(NOTHING), counts) if min(counts) else []
-            )
+            nothing = values.graph.parameter(NOTHING)
+            inside[component.name] = arithmetic.filled(nothing, counts) if min(counts) else []
     if function.kind == "record":
         return [inside]
     carry_out(values, [item for part in function.algorithms for item in part], inside, inner)

@@ -231,10 +231,11 @@ class _Builder:
             model.variable(f"initial[{k}]", 0.0, fixed=True)
             label = f"initial equation of line {self.source.line(item.at)} ({k})"
             rows.append((item.at, label, graph.sub(graph.variable(f"initial[{k}]"), item.expression)))
-        count, choice, put = len(graph), graph.parameter(SIMPLIFIED), self.values.wrapped
-        both = [{choice: each} for each in (graph.one, graph.zero) if choice < count]  # where homotopies are
-        pairs = [[put(at, graph.substitute, [root], each)[0] for each in both] for at, _, root in rows]
-        pairs = pairs if both else [[root, root] for _, _, root in rows]
+        count, choice, wrapped = len(graph), graph.parameter(SIMPLIFIED), self.values.wrapped
+        ends = [{choice: each} for each in (graph.one, graph.zero)]
+        pairs = [[root, root] for _, _, root in rows]
+        if choice < count:  # the text has homotopies
+            pairs = [[wrapped(at, graph.substitute, [root], end)[0] for end in ends] for at, _, root in rows]
         nodes = model.copied(graph, [node for pair in pairs for node in pair])
         for (at, name, _), (root, other) in zip(rows, pairs, strict=True):
             if root in graph.numbers:

@@ -376,7 +376,7 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     if kinds == ["linear", "linear"] or kinds == ["linear", "hold"]:
         columns: Any = [[Scalar(graph, each) for each in part] for part in numbers]
         slopes = [(d - c) / (b - a) for (a, b), (c, d) in zip(*map(pairwise, columns), strict=True)]
-        pieces = pieces_of(*columns, [columns[1][:-1], slopes], kinds[1])
+        pieces = pieces_of(columns[0], columns[1], [columns[1][:-1], slopes], kinds[1])
         return node_of(graph, in_pieces(Scalar(graph, number), *pieces))
     values.structural.update(values.names_in(*numbers[0], *numbers[1]))
     heights = [values.numeric(each, at, "a value in a table") for each in numbers[1]]
