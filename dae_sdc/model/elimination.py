@@ -244,8 +244,19 @@ def linear_form(graph: Graph, root: int) -> tuple[dict[tuple[int, int], int], in
         elif op is Op.MUL and not graph.mark[args[0]] & MOVING:
             stack.append((args[1], graph.mul(factor, args[0])))
         else:
-            return None
-    return {key: factors[key] for key in sorted(factors) if not graph.is_zero(factors[key])}, rest
+            break
+    else:
+        return {key: factors[key] for key in sorted(factors) if not graph.is_zero(factors[key])}, rest
+    slopes = sorted(graph.slopes(root).items())
+    if not any(graph.mark[slope] & MOVING for _, slope in slopes):
+        with suppress(InputError):  # where the expression is not defined at 0
+            (rest,) = graph.substitute(
+                [root], {graph.variable(*jet): graph.zero for jet in graph.jets_of(root)}
+            )
+            # Step functions and choices have constant derivatives too, but are not linear.
+            if sum_of(graph, ((slope, graph.variable(*jet)) for jet, slope in slopes), rest) == root:
+                return dict(slopes), rest
+    return None
 
 
 class _Candidate(NamedTuple):

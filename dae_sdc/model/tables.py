@@ -128,7 +128,8 @@ def in_pieces(x: Any, meet: list[Any], rows: list[list[Any]]) -> Any:
         in_sympy = not hasattr(x, "graph")
         less = partial(sympy.StrictLessThan, evaluate=False) if in_sympy else operator.lt
         nan = sympy.log(-1, evaluate=False) if in_sympy else np.log(0 * x - 1)
-        choose = partial(_chosen, [less(x, place) for place in meet], _piecewise if in_sympy else np.where)
+        piecewise = lambda test, a, b: sympy.Piecewise((a, test), (b, True), evaluate=False)  # noqa: E731
+        choose = partial(_chosen, [less(x, place) for place in meet], piecewise if in_sympy else np.where)
         rows = [[nan if item is None else item for item in row] for row in rows]
         if len(meet) > MOST_CORNERS:  # whole pieces, which meet without a jump
             return choose([_polynomial(x, *piece) for piece in zip(*rows, strict=True)])
@@ -151,7 +152,3 @@ def _chosen(tests: Sequence[Any], where: Callable[..., Any], values: Sequence[An
     half = len(tests) // 2
     before = _chosen(tests[:half], where, values[: half + 1])
     return where(tests[half], before, _chosen(tests[half + 1 :], where, values[half + 1 :]))
-
-
-def _piecewise(condition: Any, first: Any, second: Any) -> Any:
-    return sympy.Piecewise((first, condition), (second, True), evaluate=False)
