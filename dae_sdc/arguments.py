@@ -19,12 +19,7 @@ from dae_sdc.sharing import interrupted_again
 from dae_sdc.text import names_in
 
 # Largest counts that public functions take, by name of the argument; options have bounds of their own.
-MOST: Mapping[str, int] = {
-    "ranks": 10_000,
-    "repetitions": 100_000,
-    "sizes": 10_000_000,
-    "workers": 10_000,
-}
+MOST: Mapping[str, int] = {"ranks": 10_000, "repetitions": 100_000, "sizes": 10_000_000, "workers": 10_000}
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -256,9 +256,7 @@ class Reading(Group):
         repeated=True,
     )
     reader: str | None = option(
-        None,
-        "what reads a file of Modelica (rumoca what the own reader refuses)",
-        choices=MODELICA_READERS,
+        None, "what reads a file of Modelica (rumoca what the own reader refuses)", choices=MODELICA_READERS
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import hashlib
 import inspect
 import os
@@ -100,6 +101,7 @@ ONE_THREAD: Final = OneThread()
 
 # To be held while equations of models are read or extended; reading them adds to them, too.
 EQUATIONS: Final = Lock()
+OFTEN: Final = (100_000, 50, 100)  # Objects made between two looks for cycles, where most of them stay.
 
 _STATE: Final = Lock()
 
@@ -110,7 +112,12 @@ def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         with EQUATIONS:
-            return function(*args, **kwargs)
+            before = gc.get_threshold()
+            gc.set_threshold(*OFTEN)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                gc.set_threshold(*before)
 
     return call
 

@@ -284,3 +284,33 @@ def test_a_derivative_of_a_function_is_not_taken_for_the_function() -> None:
 def test_a_value_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="a value of another form"):
         read_modelica_text(f"model M {text} end M;", reader="own")
+
+
+@pytest.mark.parametrize(
+    ("condition", "events"),
+    [
+        ("(x < 0.5) == (x < 0.5)", 0),
+        ("not (x < 0.5 and not x < 0.5)", 0),
+        ("x < 0.5 or x >= 0.5", 0),
+        ("(if x < 0.5 then 1 else 0) <> 0.5", 0),
+        ("(if x < 0.5 then 1 else 2) == 1", 1),
+        ("x < 0.5 and x < 0.5", 1),
+    ],
+)
+def test_what_is_certain_by_logic_is_no_event(condition: str, events: int) -> None:
+    text = f'model M {CLOCK}{RUNS}assert({condition}, "no"); end M;'
+    model = read_modelica_text(text, reader="own")
+    assert len(model.events) == events and all(event.startswith("x >= 0.5;") for event in model.events)
+
+
+def test_an_algorithm_may_give_the_value_with_which_it_begins() -> None:
+    """The derivatives are -a + 3 sin(0) and 0 - b, as x is 0 where the algorithm begins."""
+    text = """model M Real a(start=1, fixed=true), b(start=1, fixed=true), v, x;
+      equation der(a) = -a + x; der(b) = v - b; algorithm v := x*x; x := sin(v); x := 3*x; end M;"""
+    solution = ds.solve(read_modelica_text(text, reader="own"), rtol=1e-8)
+    np.testing.assert_allclose([solution["a"][-1], solution["b"][-1]], np.exp(-1), rtol=1e-7)
+
+
+def test_equations_are_shown_in_the_order_of_the_text() -> None:
+    text = "model M parameter Real k = 2; Real x(start=1, fixed=true); equation der(x) = -k*x; end M;"
+    assert "0 = der(x) + k*x" in str(read_modelica_text(text, reader="own"))

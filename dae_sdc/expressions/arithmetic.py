@@ -413,7 +413,6 @@ class Digits:
             return context.nan
 
     def _number(self, seed: object) -> Any:
-        """A random number between 0.3 and 0.9."""
         source = random.Random(repr(seed))
         return self._context.mpf(source.getrandbits(200)) / 2**200 * 0.6 + 0.3
 
@@ -469,6 +468,7 @@ class Derivatives(Expressions):
         self.remembered: dict[Any, Any] = {}
         self._gradients: dict[tuple[int, int], dict[int, int]] = {}
         self._totals: dict[int, int] = {}
+        self._slopes: dict[int, dict[tuple[int, int], int]] = {}
         self._digits: Digits | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -504,8 +504,10 @@ class Derivatives(Expressions):
 
     def slopes(self, node: int) -> dict[tuple[int, int], int]:
         """The partial derivatives that are not 0, by unknowns and orders of their derivatives."""
-        slopes = ((self.leaves[leaf], slope) for leaf, slope in self.gradient(node).items())
-        return {(leaf.index, leaf.order): slope for leaf, slope in slopes if leaf.kind == "u"}
+        if node not in self._slopes:
+            slopes = ((self.leaves[leaf], slope) for leaf, slope in self.gradient(node).items())
+            self._slopes[node] = {leaf[1:]: slope for leaf, slope in slopes if leaf.kind == "u"}
+        return self._slopes[node]
 
     def leading_slopes(self, roots: Sequence[int], c: Any, d: Any) -> dict[tuple[int, int], int]:
         r"""The entries :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of the system Jacobian."""
@@ -633,7 +635,6 @@ class Derivatives(Expressions):
         return [(args[0], self._times_slope(node, outer))]
 
     def _times_slope(self, node: int, outer: int) -> int:
-        """``outer`` times the derivative of a function of one operand."""
         op, a = self.op[node], self.args[node][0]
         if op is Op.INTPOW:
             n = self.args[node][1]
@@ -679,7 +680,6 @@ class Derivatives(Expressions):
         return totals[root]
 
     def _rate(self, node: int) -> int:
-        """The derivative of a node from those of its operands."""
         op, args, totals = self.op[node], self.args[node], self._totals
         if op is Op.DIV:
             change = self.sub(totals[args[0]], self._mul(node, totals[args[1]]))

@@ -313,11 +313,11 @@ class Nodes:
         """The node of time."""
         return self.leaf(Leaf("t"))
 
-    def variable(self, j: int, k: int = 0) -> int:
+    def variable(self, j: Any, k: int = 0) -> int:
         """The node of the k-th derivative of unknown j."""
         return self.leaf(Leaf("u", j, k))
 
-    def parameter(self, i: int) -> int:
+    def parameter(self, i: Any) -> int:
         """The node of parameter i."""
         return self.leaf(Leaf("p", i))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 import sympy
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import MOVING, NOT_ANALYTIC, Leaf, name_of
+from dae_sdc.expressions.dag import MOVING, NOT_ANALYTIC, UNKNOWN, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.model import Model
 
@@ -228,23 +229,34 @@ def sum_of(graph: Graph, terms: Iterable[tuple[int, int]], offset: int) -> int:
 
 def linear_form(graph: Graph, root: int) -> tuple[dict[tuple[int, int], int], int] | None:
     """Constant factors of unknowns and their derivatives, and the remaining term; None if not linear."""
-    jets, slopes = graph.jets_of(root), graph.slopes(root)
-    if any(graph.mark[slope] & MOVING for slope in slopes.values()):
-        return None
-    factors = {jet: slopes[jet] for jet in jets if jet in slopes}
-    rest = _without(graph, root, (graph.variable(*jet) for jet in jets))
-    if rest is None:
-        return None
-    # Step functions and choices have constant derivatives too, but are not linear.
-    again = sum_of(graph, ((factor, graph.variable(*key)) for key, factor in factors.items()), rest)
-    return (factors, rest) if again == root else None
-
-
-def _without(graph: Graph, root: int, leaves: Iterable[int]) -> int | None:
-    try:
-        return graph.substitute([root], dict.fromkeys(leaves, graph.zero))[0]
-    except InputError:  # the expression is not defined where these are 0
-        return None
+    factors, rest, stack = dict[tuple[int, int], int](), graph.zero, [(root, graph.one)]
+    while stack:
+        node, factor = stack.pop()
+        op, args, leaf = graph.op[node], graph.args[node], graph.leaves.get(node)
+        if not graph.mark[node] & UNKNOWN:
+            rest = graph.add(rest, graph.mul(factor, node))
+        elif leaf is not None:
+            factors[leaf[1:]] = graph.add(factors.get(leaf[1:], graph.zero), factor)
+        elif op is Op.ADD or op is Op.NEG:
+            stack += [(arg, factor if op is Op.ADD else graph.neg(factor)) for arg in reversed(args)]
+        elif op in (Op.MUL, Op.DIV) and not graph.mark[args[1]] & MOVING:
+            stack.append((args[0], graph.call(op, factor, args[1])))
+        elif op is Op.MUL and not graph.mark[args[0]] & MOVING:
+            stack.append((args[1], graph.mul(factor, args[0])))
+        else:
+            break
+    else:
+        return {key: factors[key] for key in sorted(factors) if not graph.is_zero(factors[key])}, rest
+    slopes = sorted(graph.slopes(root).items())
+    if not any(graph.mark[slope] & MOVING for _, slope in slopes):
+        with suppress(InputError):  # where the expression is not defined at 0
+            (rest,) = graph.substitute(
+                [root], {graph.variable(*jet): graph.zero for jet in graph.jets_of(root)}
+            )
+            # Step functions and choices have constant derivatives too, but are not linear.
+            if sum_of(graph, ((slope, graph.variable(*jet)) for jet, slope in slopes), rest) == root:
+                return dict(slopes), rest
+    return None
 
 
 class _Candidate(NamedTuple):
@@ -359,9 +371,12 @@ class LinearElimination:
                 node = graph.variable(j)
                 divisor = slopes.get(node, graph.zero)
                 fits = not spans[j] and not graph.mark[divisor] & MOVING and self.constants.divides(divisor)
-                left = _without(graph, root, [node]) if fits and self._replaceable(j) else None
-                if left is not None and graph.add(graph.mul(divisor, node), left) == root:
-                    yield _Candidate(j, i, graph.neg(graph.div(left, divisor)), divisor, False)
+                if not fits or not self._replaceable(j):
+                    continue
+                with suppress(InputError):  # where the expression is not defined at 0
+                    left = graph.substitute([root], {node: graph.zero})[0]
+                    if graph.add(graph.mul(divisor, node), left) == root:
+                        yield _Candidate(j, i, graph.neg(graph.div(left, divisor)), divisor, False)
 
     def _replaceable(self, j: int) -> bool:
         """Whether an expression that is not linear may stand for an unknown: nothing else depends on it."""
@@ -369,7 +384,6 @@ class LinearElimination:
         return self._explicit or (len(self._places[j]) == 1 and not chooses)
 
     def _fits(self, j: int, m: int) -> bool:
-        """Whether the number of entries does not grow if m of them replace an unknown."""
         return (len(self._places[j]) - 1) * (m - 1) <= m + 1
 
     def _others(self, candidate: _Candidate) -> set[int]:
@@ -406,7 +420,6 @@ class LinearElimination:
         return highest <= max(now, min(now + 1, HIGHEST_REQUIRED_ORDER))
 
     def _highest(self, jets: Iterable[tuple[int, int]]) -> bool:
-        """Whether highest derivatives of unknowns are among some."""
         return any(0 < order >= self._order(j, self._places[j]) for j, order in jets)
 
     def _moved(self, candidate: _Candidate) -> dict[tuple[int, int], Start] | None:
@@ -461,7 +474,6 @@ class LinearElimination:
         return put
 
     def _with(self, node: int, told: Mapping[int, int]) -> int:
-        """An expression with unknowns replaced by expressions."""
         graph = self.graph
         replaced = {
             graph.variable(j, order): graph.total_derivative(told[j], order)

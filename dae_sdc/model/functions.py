@@ -84,7 +84,6 @@ class _WithKeywords(ProblemDAE):
         return self.model_name if name == "eval_f" else super()._method(name)
 
     def _called(self, function: Any, number: int, *arguments: Any) -> Any:
-        """The value of a function for the present parameters."""
         return function(*arguments, **{name: getattr(self, name) for name in self._keywords[number]})
 
     @property
@@ -230,7 +229,6 @@ def _check_function(function: Any, wanted: str, count: int) -> None:
 
 
 def _checked(mass: Any) -> Any:
-    """A mass matrix as an array or a CSR matrix of doubles."""
     make: Any = sparse.csr_matrix if sparse.issparse(mass) else np.array
     try:
         matrix = make(mass, dtype=np.float64)

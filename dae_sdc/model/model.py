@@ -205,12 +205,13 @@ class Equations:
         self._equation_names[name] = len(self._equation_names)
 
     def copied(self, graph: Graph, nodes: Sequence[int], places: Mapping[int, int] = {}) -> dict[int, int]:
-        """Nodes here for expressions of another graph and their parts, of unknowns at other places."""
+        """Nodes here for expressions of another graph, whose leaves have names or stand at other places."""
         made: dict[int, int] = {}
         for node in graph.below(nodes):
             leaf = graph.leaves.get(node)
             if leaf is not None:
-                place = places.get(leaf.index, leaf.index) if leaf.kind == "u" else leaf.index
+                place: Any = places.get(leaf.index, leaf.index) if leaf.kind == "u" else leaf.index
+                place = self._index[place] if isinstance(place, str) else place
                 made[node] = self.graph.leaf(leaf._replace(index=place))
             elif node in graph.numbers:
                 made[node] = self.graph.constant(graph.numbers[node])
@@ -811,7 +812,6 @@ def _split(names: str | Iterable[str]) -> list[str]:
 
 
 def _listed(variable: Variable) -> str:
-    """Start values and bounds of an unknown as text."""
     parts = [
         f"{'' if order == 0 else name_of(variable.name, order) + ' '}"
         f"{'fixed' if order in variable.fixed else 'start'} {value:.10g}"
@@ -845,13 +845,12 @@ def _counts(model: Equations) -> str:
 
 
 def _rows(model: Equations) -> dict[str, list[tuple[str, ...]]]:
-    """The rows of the tables of unknowns, parameters and equations."""
-    equations = zip(model._equation_names, model.expressions, strict=True)
+    texts = model.texts(model.roots) if model.labels else model.expressions
     return {
         "unknowns": [(v.name, _listed(v), v.unit) for v in model.variables_by_name.values()],
         "parameters": [
             (p.name, "no value" if p.value is None else f"{p.value:.10g}", p.unit)
             for p in model.parameters_by_name.values()
         ],
-        "equations": [(name, f"0 = {expression}") for name, expression in equations],
+        "equations": [(name, f"0 = {text}") for name, text in zip(model.equation_names, texts, strict=True)],
     }

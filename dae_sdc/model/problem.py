@@ -622,7 +622,6 @@ _SETTINGS: Final = ("newton_tol", "newton_maxiter", "linear_solver")
 
 
 def _values(model: Any, given: Mapping[str, Any]) -> dict[str, float]:
-    """Values of all parameters of a model."""
     known = model.parameters_by_name
     for name in given:
         require_name(f"parameter of model {model.name}", name, [*known, *_SETTINGS, "index", "dense"])

@@ -475,7 +475,6 @@ class _TrivialElimination:
             raise InputError(f"{where}, with the constants put in: {error}; correct it") from None
 
     def _use(self, i: int, derivatives: bool = False) -> None:
-        """Remove an equation if it is trivial now."""
         form, graph = self.forms[i], self.graph
         if not self.live[i] or form is None:
             return
@@ -601,7 +600,6 @@ class _TrivialElimination:
     # The result
 
     def _final(self) -> list[Relation]:
-        """Relation of every unknown to the kept unknown of its class."""
         relations = [self._told(j) for j in range(len(self.up))]
         unknowns = list(self.model.variables_by_name.values())
         best: dict[int, int] = {}

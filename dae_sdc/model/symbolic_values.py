@@ -274,7 +274,6 @@ class SymbolArray(_InNumPy, np.ndarray[Any, Any]):
 
 
 def _ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Result of a universal function of NumPy for expressions."""
     out = kwargs.pop("out", None)
     if kwargs.pop("where", True) is not True:
         raise Untraceable("calls a function with where=")
@@ -316,7 +315,6 @@ def _wrapped(result: Any, inputs: Any = ()) -> Any:
 
 
 def _function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Result of any other function of NumPy for expressions."""
     substitute = _FUNCTIONS.get(func)
     if substitute is not None:
         return substitute(*args, **kwargs)
@@ -522,7 +520,6 @@ class ExecutionPaths:
         return value
 
     def _outcome(self, condition: Scalar) -> bool:
-        """Truth value of a condition on the current path."""
         node, true = self._normal(condition.node)
         number = self.graph.numbers.get(node)
         known = self._known(node) if number is None else number != 0

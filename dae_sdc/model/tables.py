@@ -128,7 +128,8 @@ def in_pieces(x: Any, meet: list[Any], rows: list[list[Any]]) -> Any:
         in_sympy = not hasattr(x, "graph")
         less = partial(sympy.StrictLessThan, evaluate=False) if in_sympy else operator.lt
         nan = sympy.log(-1, evaluate=False) if in_sympy else np.log(0 * x - 1)
-        choose = partial(_chosen, [less(x, place) for place in meet], _piecewise if in_sympy else np.where)
+        piecewise = lambda test, a, b: sympy.Piecewise((a, test), (b, True), evaluate=False)  # noqa: E731
+        choose = partial(_chosen, [less(x, place) for place in meet], piecewise if in_sympy else np.where)
         rows = [[nan if item is None else item for item in row] for row in rows]
         if len(meet) > MOST_CORNERS:  # whole pieces, which meet without a jump
             return choose([_polynomial(x, *piece) for piece in zip(*rows, strict=True)])
@@ -146,12 +147,8 @@ def _polynomial(x: Any, begin: Any, *coefficients: Any) -> Any:
 
 def _chosen(tests: Sequence[Any], where: Callable[..., Any], values: Sequence[Any]) -> Any:
     """The value before the first of ordered conditions that holds, or the last one, by halves."""
-    if all(value is values[0] or value == values[0] for value in values):
+    if all(getattr(value, "node", value) == getattr(values[0], "node", values[0]) for value in values):
         return values[0]
     half = len(tests) // 2
     before = _chosen(tests[:half], where, values[: half + 1])
     return where(tests[half], before, _chosen(tests[half + 1 :], where, values[half + 1 :]))
-
-
-def _piecewise(condition: Any, first: Any, second: Any) -> Any:
-    return sympy.Piecewise((first, condition), (second, True), evaluate=False)

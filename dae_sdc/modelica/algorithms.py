@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-import sympy
-
+from dae_sdc.expressions.dag import PARAMETER
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value
+from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, NOTHING, TRUE, Condition, Value
 from dae_sdc.modelica.library import Instance, Scope
 from dae_sdc.modelica.syntax import Call, ClassDefinition, Statement, similar
 from dae_sdc.modelica.values import Values
-
-NOTHING: Final = sympy.nan  # Stands for an element that has no value yet.
 
 
 def results(values: Values, call: Call, scope: Scope) -> list[Value]:
@@ -61,12 +58,13 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             counts = [
                 values.integer(size, inner, f"the size of {component.name}") for size in component.sizes
             ]
-            inside[component.name] = arithmetic.filled(NOTHING, counts) if min(counts) else []
+            nothing = values.graph.parameter(NOTHING)
+            inside[component.name] = arithmetic.filled(nothing, counts) if min(counts) else []
     if function.kind == "record":
         return [inside]
     carry_out(values, [item for part in function.algorithms for item in part], inside, inner)
     for output in outputs:
-        if output not in inside or any(map(_is_open, arithmetic.elements(inside[output]))):
+        if output not in inside or _is_open(values, inside[output]):
             values.fail(function.at, f"function {name} gives {output} no value; add an algorithm")
     return [inside[output] for output in outputs]
 
@@ -76,9 +74,10 @@ def _components(values: Values, function: ClassDefinition) -> list[syntax.Compon
     return [part for part in parts if isinstance(part, syntax.Component)]
 
 
-def _is_open(value: Value) -> bool:
-    """Whether a value depends on what has none."""
-    return isinstance(value, sympy.Basic) and value.has(NOTHING)
+def _is_open(values: Values, value: Value) -> bool:
+    nodes = (each.node if isinstance(each, Condition) else each for each in arithmetic.elements(value))
+    marks = values.graph.mark
+    return NOTHING in values.names_in(*(k for k in nodes if isinstance(k, int) and marks[k] & PARAMETER))
 
 
 def section(
@@ -89,11 +88,10 @@ def section(
     for name in names:
         member = values.lookup(syntax.Name(0, [(name, [])]), scope)
         inside[name] = arithmetic.mapped(partial(_begin, values), member)
-    before = dict(inside)
     if word := carry_out(values, statements, inside, Scope(scope.instance, scope.definition, inside)):
         values.fail(statements[0].at, f"{word} in a model is not understood; write it in a function")
     for name in names:
-        if inside[name] is before[name] or any(map(_is_open, arithmetic.elements(inside[name]))):
+        if _is_open(values, inside[name]):
             values.fail(statements[0].at, f"the algorithm does not give {name} a value in all cases")
     return inside
 
@@ -105,8 +103,8 @@ def _begin(values: Values, variable: Any) -> Value:
         return {word: begin(part) for word, part in variable.members.items()}
     start = variable.attributes.get("start")
     if variable.type != "Real":
-        return NOTHING
-    return sympy.S.Zero if start is None else values.bound(start)
+        return values.graph.parameter(NOTHING)
+    return values.graph.zero if start is None else values.bound(start)
 
 
 def assigned_in(statements: Sequence[Statement]) -> list[syntax.Name]:
@@ -154,7 +152,7 @@ def said(values: Values, assertion: syntax.Assert, scope: Scope) -> tuple[Any, d
     if len(arguments) not in ((1,) if ends else (2, 3)):
         takes = "a message" if ends else "a condition, a message, and perhaps a level"
         values.fail(assertion.at, f"{assertion.call.function} takes {takes}")
-    condition = sympy.false if ends else values.condition(arguments[0], scope)
+    condition = FALSE if ends else values.condition(arguments[0], scope)
     # Values that the message has as texts are not known before.
     texts = [part.value for part in syntax.parts_of(arguments[not ends]) if isinstance(part, syntax.Text)]
     message = "...".join(texts[::-1]).rstrip(" :") or ("terminate" if ends else "an assertion does not hold")
@@ -206,12 +204,11 @@ def _replaced(
         values.fail(name.at, f"{name} is no array of a size that is told; give it sizes")
     first, rest = subscripts[0], subscripts[1:]
     places = values.places(first, len(old), scope, name)
-    if isinstance(places, sympy.Basic):
+    if isinstance(places, list) and places and isinstance(places[0], Condition):
         array = list[Value]()
-        for k, part in enumerate(old, 1):
-            tests = [arithmetic.near(places, k), sympy.true]
+        for test, part in zip(places, old, strict=True):
             parts = [_replaced(values, part, rest, fields, new, name, scope), part]
-            array.append(values.wrapped(name.at, arithmetic.chosen, tests, parts))
+            array.append(values.wrapped(name.at, values.graph.chosen, [test, TRUE], parts))
         return array
     if isinstance(places, int):
         places, new = [places], [new]
@@ -237,10 +234,10 @@ def _choose(values: Values, item: syntax.IfEquation, inside: dict[str, Value], s
     inside.clear()
     for name in ends[0]:
         news = [end.get(name) for end in ends]
-        if all(new is news[0] for new in news):
+        if all(new == news[0] for new in news):
             inside[name] = news[0]
         elif all(new is not None for new in news):
-            inside[name] = values.wrapped(item.at, arithmetic.chosen, tests, news)
+            inside[name] = values.wrapped(item.at, values.graph.chosen, tests, news)
     return ""
 
 
@@ -248,7 +245,7 @@ def _repeat(values: Values, item: syntax.For | syntax.While, inside: dict[str, V
     if isinstance(item, syntax.While):
         for _ in range(MOST_ELEMENTS):
             condition = values.condition(item.test, scope)
-            if values.decided(condition, item.at, "the condition of while") == sympy.false:
+            if values.decided(condition, item.at, "the condition of while") == FALSE:
                 return ""
             if word := carry_out(values, item.body, inside, scope):
                 return word if word == "return" else ""

@@ -1,37 +1,46 @@
-"""Arithmetic with SymPy expressions and arrays of them: numbers are combined, all else stays as written."""
+"""Arithmetic of a text: nodes of a graph whose leaves have names, conditions, and arrays of both."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
-from itertools import pairwise
-from typing import Any, Final, TypeAlias
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from operator import methodcaller
+from typing import Any, Final, NamedTuple, TypeAlias
 
-import sympy
-from sympy.functions.elementary.piecewise import ExprCondPair
-from sympy.logic.boolalg import Boolean
+import numpy as np
 
 from dae_sdc.errors import InputError
-from dae_sdc.model.sympy_input import HIGHEST_POWER, TIME, Unknown
-from dae_sdc.model.tables import in_pieces, pieces_of
+from dae_sdc.expressions.dag import COMPARISONS, MOVING, Leaf, Op, name_of
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.model.sympy_input import HIGHEST_POWER
 
 MOST_BITS: Final = 4096  # Largest number of bits of numerator and denominator of a number together.
 LONGEST_NUMBER: Final = 400  # Largest number of digits of a number in the text.
 LARGEST_DECIMAL_EXPONENT: Final = 308  # Largest one of numbers and powers in the text, that of a double.
 LARGEST_BINARY_EXPONENT: Final = 1020  # Largest one of a computed number, slightly below that of a double.
+SIMPLIFIED: Final = (
+    "homotopy()"  # The parameter that is 0 where homotopies have their simpler values, else 1.
+)
+NOTHING: Final = "nothing()"  # The parameter that stands for what has no value yet.
 
-_ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
-
-TRUTHS: Final = (sympy.true, sympy.false)  # The constant conditions.
-
-_COMPARISONS: Final[dict[str, Any]] = {
-    **{"<": sympy.StrictLessThan, "<=": sympy.LessThan, "==": sympy.Equality},
-    **{">": sympy.StrictGreaterThan, ">=": sympy.GreaterThan, "<>": sympy.Unequality},
-}
+# The node of a number or expression, a condition, a text, a list of values, or a dictionary of fields.
+Value: TypeAlias = Any
 
 
-def rational(text: str) -> Any:
+class Condition(NamedTuple):
+    """A condition, by the node of a number that is 1 where it holds, and else 0."""
+
+    node: int
+
+
+TRUE, FALSE = Condition(1), Condition(0)  # Nodes of a graph begin with those of 0 and 1.
+TRUTHS: Final = (TRUE, FALSE)  # The constant conditions.
+
+
+def rational(text: str) -> Fraction:
     """The exact value of a decimal number in a text; InputError if it is too long, large or small."""
     if text.startswith("-"):
         return -rational(text[1:])
@@ -39,7 +48,7 @@ def rational(text: str) -> Any:
     whole, _, part = mantissa.partition(".")
     digits = (whole + part).lstrip("0")
     if not digits:
-        return _ZERO
+        return Fraction(0)
     power = int(exponent or 0) if len(exponent) < 8 else 10**8 * (-1 if exponent[0] == "-" else 1)
     if len(digits) > LONGEST_NUMBER:
         raise InputError(f"a number of {len(digits)} digits is too long; write fewer")
@@ -47,237 +56,271 @@ def rational(text: str) -> Any:
     size = shift + len(digits)
     if abs(size) > LARGEST_DECIMAL_EXPONENT:
         raise InputError(f"the number {text} is too {'large' if size > 0 else 'small'}; use other units")
-    return int(digits) * sympy.Integer(10) ** shift
+    return int(digits) * Fraction(10) ** shift
 
 
-def _checked(number: Any) -> Any:
-    over, under = number.p.bit_length(), number.q.bit_length()
-    if over and (over + under > MOST_BITS or abs(over - under) > LARGEST_BINARY_EXPONENT):
-        size = "large" if over > under else "small"
-        raise InputError(f"a number that is computed here is too {size} or too long; use other units")
-    return number
+def shown(leaf: Leaf) -> str:
+    """The name of a leaf."""
+    return "t" if leaf.kind == "t" else name_of(str(leaf.index), leaf.order)
 
 
-def minus(value: Any) -> Any:
-    """The negative of an expression."""
-    if value.is_Add:
-        return sympy.Add(*map(minus, value.args), evaluate=False)
-    return times([_MINUS_ONE, value])
+def opposite(graph: Graph, truth: int) -> int:
+    """The node of the negation of a condition."""
+    if graph.op[truth] in COMPARISONS:
+        return graph.call(Op.LT if graph.op[truth] is Op.LE else Op.LE, *graph.args[truth][::-1])
+    return graph.sub(graph.one, truth)
 
 
-def _parted(values: Iterable[Any], kind: Any) -> tuple[list[Any], list[Any]]:
-    """The numbers among the operands of sums or products, and the other operands."""
-    parts = [part for value in values for part in (value.args if isinstance(value, kind) else (value,))]
-    return [part for part in parts if part.is_Rational], [part for part in parts if not part.is_Rational]
+def denied(graph: Graph, node: int) -> int | None:
+    """The condition of which a node is the negation; None if there is none."""
+    if graph.op[node] is not Op.ADD or graph.one not in graph.args[node]:
+        return None
+    other = graph.neg(next((each for each in graph.args[node] if each != graph.one), graph.one))
+    return other if is_truth(graph, other) else None
 
 
-def _joined(kind: Any, operands: Sequence[Any]) -> Any:
-    return operands[0] if len(operands) == 1 else kind(*operands, evaluate=False)
+def is_truth(graph: Graph, node: int) -> bool:
+    """Whether a number is 1 where a condition holds, and else 0."""
+    op, key = graph.op[node], (is_truth, node)
+    if op is not Op.MUL and op is not Op.ADD:
+        return op in COMPARISONS
+    if key not in graph.remembered:
+        is_product = op is Op.MUL and all(is_truth(graph, each) for each in graph.args[node])
+        graph.remembered[key] = is_product or denied(graph, node) is not None
+    return bool(graph.remembered[key])
 
 
-def _product(numbers: Iterable[Any]) -> Any:
-    return reduce(lambda product, number: _checked(product * number), numbers, _ONE)
+def conjuncts(graph: Graph, truth: int) -> list[int]:
+    """The conditions of which a condition is the conjunction."""
+    parts = list[int]()
+    while graph.op[truth] is Op.MUL:
+        truth, last = graph.args[truth]
+        parts.append(last)
+    return [truth, *parts[::-1]]
 
 
-def plus(terms: Iterable[Any]) -> Any:
-    """The sum of expressions."""
-    numbers, rest = _parted(terms, sympy.Add)
-    number = sum(numbers, _ZERO)
-    return _joined(sympy.Add, [*rest, _checked(number)] if number != 0 or not rest else rest)
+class Algebra(Graph):
+    """Expressions of named leaves, in which products of conditions are simplified as conjunctions."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts: dict[str, int] = {}
+        self._extents: dict[int, tuple[int, int]] = {}
 
-def times(factors: Iterable[Any]) -> Any:
-    """The product of expressions."""
-    numbers, rest = _parted(factors, sympy.Mul)
-    number = _product(numbers)
-    if number == 0 or not rest:
-        return number
-    return _joined(sympy.Mul, rest if number == 1 else [number, *rest])
+    def _mul(self, a: int, b: int) -> int:
+        if not (is_truth(self, a) and is_truth(self, b)):
+            return super()._mul(a, b)
+        for each in conjuncts(self, b):
+            parts = {*conjuncts(self, a)}
+            if parts.issuperset(conjuncts(self, opposite(self, each))):
+                return self.zero
+            a = a if each in parts else super()._mul(a, each)
+        return a
 
+    def call(self, op: Op, *args: int) -> int:
+        """Any operation of a graph; a condition that is compared with a number is one."""
+        for place in (0, 1) if op in COMPARISONS else ():
+            if args[1 - place] in self.numbers and is_truth(self, args[place]):
+                put = ([each, args[1]] if place == 0 else [args[0], each] for each in (self.one, self.zero))
+                if_true, if_false = (super(Algebra, self).call(op, *both) for both in put)
+                other = args[place] if if_true == self.one else opposite(self, args[place])
+                return if_true if if_true == if_false else other
+        return super().call(op, *args)
 
-def divided(value: Any, by: Any) -> Any:
-    """The quotient of two expressions."""
-    numbers, rest = _parted([by], sympy.Mul)
-    number, under = _product(numbers), [part for part in rest if not (part.is_Pow and part.exp.is_Rational)]
-    over = [power(part.base, -part.exp) for part in rest if part.is_Pow and part.exp.is_Rational]
-    if number == 0:
-        raise InputError("a division by zero; correct the divisor")
-    if under:
-        over.append(sympy.Pow(_joined(sympy.Mul, under), _MINUS_ONE, evaluate=False))
-    return times([value, _ONE / number, *over])
+    # Leaves
 
+    def number(self, text: str) -> int:
+        """The node of a decimal number in a text."""
+        if text not in self._texts:  # the same numbers come again and again
+            self._texts[text] = self.constant(rational(text))
+        return self._texts[text]
 
-def power(base: Any, exponent: Any) -> Any:
-    """The power of an expression."""
-    if not exponent.is_Rational:
-        return sympy.Pow(base, exponent, evaluate=False)
-    if exponent == 1:
-        return base
-    if exponent == 0:
-        return _ONE
-    if abs(exponent) > HIGHEST_POWER or exponent.q.bit_length() > 64:
-        raise InputError(f"the exponent {float(exponent):.6g} is too large or too long; write another form")
-    if base.is_Pow and base.exp.is_Rational and abs(base.exp * exponent) > HIGHEST_POWER:
-        raise InputError("a power of a power that is too large; write another form")
-    if base == 0 and exponent < 0:
-        raise InputError("a division by zero: a negative power of 0; correct the base")
-    if base in (0, 1):
-        return base
-    if base.is_Rational:
-        bits = base.p.bit_length() + base.q.bit_length()
-        if exponent.is_Integer:
-            if bits * abs(int(exponent)) <= MOST_BITS:
-                return _checked(base**exponent)
-            size = float(exponent) * (math.log10(abs(base.p)) - math.log10(base.q))
-            if abs(size) > LARGEST_DECIMAL_EXPONENT:
+    def leaves_in(self, value: Value, moving: bool = False) -> list[Leaf]:
+        """The leaves of an expression or condition, or the moving ones, sorted by their names."""
+        node = value.node if isinstance(value, Condition) else value
+        if moving and not self.mark[node] & MOVING:
+            return []
+        return sorted((leaf for leaf in self.leaves_of(node) if not moving or leaf.kind in "tu"), key=shown)
+
+    def extent(self, node: int) -> tuple[int, int]:
+        """Depth of an expression, and number of its operators and operands when it is written out."""
+        for each in self.below([node], known=self._extents):
+            op, operands, depth, size = self.op[each], self.operands(each), 0, 0
+            for place, operand in enumerate(operands):
+                joins = op is self.op[operand] and (op in _SEVERAL or (op is Op.SELECT and place == 2))
+                deep, long = self._extents[operand]
+                depth, size = max(depth, deep - joins), size + long - joins
+            self._extents[each] = depth + 1, size + 1
+        return self._extents[node]
+
+    # Numbers
+
+    def _checked(self, node: int) -> int:
+        """A node itself, if it is no number, and begins with none, that is too large, small or long."""
+        for each in (node, *self.args[node][:1]):
+            number = self.numbers.get(each)
+            if not isinstance(number, Fraction):
+                continue
+            over, under = number.numerator.bit_length(), number.denominator.bit_length()
+            if over and (over + under > MOST_BITS or abs(over - under) > LARGEST_BINARY_EXPONENT):
+                size = "large" if over > under else "small"
+                raise InputError(f"a number that is computed here is too {size} or too long; use other units")
+        return node
+
+    def plus(self, terms: Iterable[int]) -> int:
+        """The sum of expressions."""
+        return self._checked(self.add(*terms))
+
+    def times(self, factors: Iterable[int]) -> int:
+        """The product of expressions."""
+        return self._checked(self.mul(*factors))
+
+    def divided(self, value: int, by: int) -> int:
+        """The quotient of two expressions."""
+        if by == self.zero:
+            raise InputError("a division by zero; correct the divisor")
+        return self._checked(self.div(value, by))
+
+    def raised(self, base: int, exponent: int) -> int:
+        """The power of an expression."""
+        number, power = self.numbers.get(base), self.numbers.get(exponent)
+        if not isinstance(power, Fraction) or power in (0, 1):
+            return self.power(base, exponent)
+        if abs(power) > HIGHEST_POWER or power.denominator.bit_length() > 64:
+            raise InputError(f"the exponent {float(power):.6g} is too large or too long; write another form")
+        inner: Any = self.args[base][1] if self.op[base] is Op.INTPOW else None
+        inner = self.numbers.get(self.args[base][1]) if self.op[base] is Op.POW else inner
+        if isinstance(inner, int | Fraction) and abs(inner * power) > HIGHEST_POWER:
+            raise InputError("a power of a power that is too large; write another form")
+        if number == 0 and power < 0:
+            raise InputError("a division by zero: a negative power of 0; correct the base")
+        if isinstance(number, Fraction) and number not in (0, 1):
+            bits = number.numerator.bit_length() + number.denominator.bit_length()
+            if power.denominator > 1 and number < 0:
+                raise InputError(f"{number}^({power}) is no real number; correct the base")
+            size = float(power) * (math.log10(abs(number.numerator)) - math.log10(number.denominator))
+            if bits * abs(power) > MOST_BITS and abs(size) > LARGEST_DECIMAL_EXPONENT:
                 raise InputError(f"a power is too {'large' if size > 0 else 'small'}; use other units")
-        elif base < 0:
-            raise InputError(f"{base}^({exponent}) is no real number; correct the base")
-    return sympy.Pow(base, exponent, evaluate=False)
+        return self._checked(self.power(base, exponent))
+
+    # Conditions
+
+    def compared(self, sign: str, left: int, right: int) -> Condition:
+        """A comparison."""
+        if right in self.numbers:  # Of a choice of numbers it is a choice of what is certain.
+            cases, rest = list[tuple[Condition, int]](), left
+            while self.op[rest] is Op.SELECT and self.args[rest][1] in self.numbers:
+                test, value, rest = self.args[rest]
+                cases.append((Condition(test), value))
+            if cases and (rest in self.numbers or is_truth(self, rest)):
+                holds = self.compared(sign, rest, right)
+                for condition, value in reversed(cases):
+                    holds = self.conditional(condition, self.compared(sign, value, right), holds)
+                return holds
+        if sign in (">", ">="):
+            return self.compared("<" if sign == ">" else "<=", right, left)
+        if sign in ("==", "<>"):
+            equal = Condition(self.mul(self.call(Op.LE, left, right), self.call(Op.LE, right, left)))
+            return equal if sign == "==" else self.opposite(equal)
+        return Condition(self.call(Op.LT if sign == "<" else Op.LE, left, right))
+
+    def near(self, value: int, first: int, last: int | None = None) -> Condition:
+        """The condition that a value, an integer but for rounding, is a number, or from one to another."""
+        low, high = Fraction(2 * first - 1, 2), Fraction(2 * (last or first) + 1, 2)
+        within = self.compared(">", value, self.constant(low)), self.compared("<", value, self.constant(high))
+        return self.joined(True, within)
+
+    def joined(self, every: bool, conditions: Iterable[Condition]) -> Condition:
+        """The conjunction of conditions if ``every``, else the disjunction."""
+        if every:
+            return Condition(self.mul(*(condition.node for condition in conditions)))
+        return self.opposite(self.joined(True, map(self.opposite, conditions)))
+
+    def opposite(self, condition: Condition) -> Condition:
+        """The negation of a condition."""
+        return Condition(opposite(self, condition.node))
+
+    def conditional(self, test: Condition, holds: Condition, otherwise: Condition) -> Condition:
+        """The condition ``holds`` where ``test`` holds, else the condition ``otherwise``."""
+        if holds == otherwise:
+            return holds
+        ways = self.joined(True, [test, holds]), self.joined(True, [self.opposite(test), otherwise])
+        return self.joined(False, ways)
+
+    def choice(self, tests: Sequence[Condition], values: Sequence[int]) -> int:
+        """The value of the first case whose condition holds, of which the last one is true."""
+        value = values[-1]
+        for test, before in zip(tests[-2::-1], values[-2::-1], strict=True):
+            value = self.call(Op.SELECT, test.node, before, value)
+        return value
+
+    def chosen(self, tests: Sequence[Condition], values: Sequence[Value]) -> Value:
+        """The value of the first case whose condition holds, element by element."""
+
+        def choose(*numbers: Any) -> Any:
+            if not all(isinstance(number, Condition) for number in numbers):
+                return self.choice(tests, [*map(scalar, numbers)])
+            holds = numbers[-1]
+            for test, number in zip(tests[-2::-1], numbers[-2::-1], strict=True):
+                holds = self.conditional(test, number, holds)
+            return holds
+
+        return together(choose, values, "choice") if len(values) > 1 else values[0]
+
+    def replaced(self, value: Any, places: Mapping[int, int]) -> Any:
+        """An expression or condition with other nodes in the places of some."""
+        if isinstance(value, Condition):
+            return Condition(*self.substitute([value.node], places))
+        return self.substitute([value], places)[0]
+
+    # Arrays
+
+    def total(self, terms: Sequence[Value]) -> Value:
+        """The sum of numbers, or of arrays with the same sizes."""
+        return together(lambda *numbers: self.plus(map(scalar, numbers)), terms, "term")
+
+    def product(self, factors: Sequence[Value]) -> Value:
+        """The product of numbers, vectors and matrices."""
+        if not any(isinstance(factor, list) for factor in factors):
+            return self.times(map(scalar, factors))
+        return reduce(self._product_of_arrays, factors)
+
+    def _product_of_arrays(self, a: Value, b: Value) -> Value:
+        if not isinstance(a, list) or not isinstance(b, list):
+            array, number = (a, scalar(b)) if isinstance(a, list) else (b, scalar(a))
+            return each(lambda element: self.times([element, number]), array)
+        if a and isinstance(a[0], list):
+            return [self._product_of_arrays(row, b) for row in a]
+        if len(a) != len(b) or not a:
+            raise InputError("arrays are multiplied whose sizes do not fit")
+        if isinstance(b[0], list):
+            return [self._product_of_arrays(a, [row[k] for row in b]) for k in range(len(b[0]))]
+        return self.plus([self.times([scalar(x), scalar(y)]) for x, y in zip(a, b, strict=True)])
 
 
-def compared(sign: str, left: Any, right: Any) -> Any:
-    """A comparison."""
-    kind = _COMPARISONS[sign]
-    if left.is_Rational and right.is_Rational:
-        return kind(left, right)
-    if isinstance(left, sympy.Piecewise) and all(value.is_Rational for value, _ in (*left.args, (right, 0))):
-        # Of a choice of numbers it is a choice of what is certain.
-        values, tests = zip(*left.args, strict=True)
-        return chosen(tests, [compared(sign, value, right) for value in values])
-    return sympy.Basic.__new__(kind, left, right)
-
-
-def near(value: Any, first: int, last: int | None = None) -> Any:
-    """The condition that a value, an integer but for rounding, is a number, or from one to another."""
-    low, high = first - sympy.S.Half, (last or first) + sympy.S.Half
-    return joined(True, [compared(">", value, low), compared("<", value, high)])
-
-
-def joined(every: bool, conditions: Sequence[Any]) -> Any:
-    """The conjunction of conditions if ``every``, else the disjunction; constant conditions are evaluated."""
-    stops = sympy.false if every else sympy.true
-    if stops in conditions:
-        return stops
-    kept = [condition for condition in conditions if condition not in TRUTHS]
-    if len(kept) < 2:
-        return kept[0] if kept else conditions[0]
-    return sympy.Basic.__new__(sympy.And if every else sympy.Or, *kept)
-
-
-def opposite(condition: Any) -> Any:
-    """The negation of a condition."""
-    return sympy.Not(condition) if condition in TRUTHS else sympy.Basic.__new__(sympy.Not, condition)
-
-
-def conditional(test: Any, holds: Any, otherwise: Any) -> Any:
-    """The condition ``holds`` where ``test`` holds, else the condition ``otherwise``."""
-    if holds == otherwise:
-        return holds
-    return joined(False, [joined(True, [test, holds]), joined(True, [opposite(test), otherwise])])
-
-
-def choice(cases: Iterable[tuple[Any, Any]]) -> Any:
-    """The value of the first case whose condition holds, of which the last one is true."""
-    kept: list[tuple[Any, Any]] = []
-    for condition, value in cases:
-        if condition != sympy.false:
-            kept.append((value, condition))
-        if condition == sympy.true:
-            break
-    if len(kept) == 1:
-        return kept[0][0]
-    pairs = [sympy.Tuple.__new__(ExprCondPair, *pair) for pair in kept]
-    return sympy.Basic.__new__(sympy.Piecewise, *pairs)
-
-
-def _floor(a: Any) -> Any:
-    return sympy.Integer(a.p // a.q) if a.is_Rational else sympy.floor(a, evaluate=False)
+_SEVERAL: Final = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX})
 
 
 def _div(a: Any, b: Any) -> Any:
     """The quotient of two numbers, rounded towards zero."""
-    whole = divided(a, b)
-    if whole.is_Rational:
-        return sympy.Integer(int(whole))
-    return times([sympy.sign(whole, evaluate=False), _floor(sympy.Abs(whole, evaluate=False))])
+    return np.sign(a / b) * np.floor(abs(a / b))
 
 
-# Constants of ``Modelica.Constants`` beside those that a text gives their numbers.
-CONSTANTS: Final[dict[str, Any]] = {"pi": sympy.pi, "e": sympy.E}
-_SYNONYMS: Final = {"ln": "log", "signum": "sign", "arcsin": "asin", "arccos": "acos", "arctan": "atan"}
+_ARCS: Final = "sin cos tan sinh cosh tanh".split()
 # Functions of numbers by name, each with the number of its arguments.
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
-    **{
-        name: (1, partial(getattr(sympy, name), evaluate=False))
-        for name in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log sign".split()
-    },
-    **{name: (1, partial(getattr(sympy, other), evaluate=False)) for name, other in _SYNONYMS.items()},
-    "atan2": (2, partial(sympy.atan2, evaluate=False)),
-    "log10": (1, lambda a: divided(sympy.log(a, evaluate=False), sympy.log(10, evaluate=False))),
-    "sqrt": (1, lambda a: power(a, sympy.Rational(1, 2))),
-    "abs": (1, lambda a: abs(a) if a.is_Rational else sympy.Abs(a, evaluate=False)),
-    **dict.fromkeys(("floor", "integer"), (1, _floor)),
-    "ceil": (1, lambda a: minus(_floor(minus(a)))),
-    "mod": (2, lambda a, b: plus([a, minus(times([_floor(divided(a, b)), b]))])),
-    "rem": (2, lambda a, b: plus([a, minus(times([_div(a, b), b]))])),
-    "div": (2, _div),
+    **{name: (1, methodcaller(name)) for name in (*_ARCS, *"exp log log10 sign sqrt floor ceil".split())},
+    **{f"{word}{name}": (1, methodcaller(f"arc{name}")) for name in _ARCS for word in ("a", "arc")},
+    **{"ln": (1, methodcaller("log")), "signum": (1, methodcaller("sign")), "abs": (1, abs)},
+    **{"integer": (1, methodcaller("floor")), "atan2": (2, np.arctan2), "mod": (2, operator.mod)},
+    **{"div": (2, _div), "rem": (2, lambda a, b: a - _div(a, b) * b)},
 }
-
-
-def extreme(largest: bool, values: Sequence[Any]) -> Any:
-    """The largest or the smallest of some expressions."""
-    numbers, rest = _parted(values, ())
-    if numbers:
-        rest.append(max(numbers) if largest else min(numbers))
-    return rest[0] if len(rest) == 1 else sympy.Basic.__new__(sympy.Max if largest else sympy.Min, *rest)
-
-
-def symbols_in(value: Any) -> list[Any]:
-    """The symbols in an expression, by their names; parts that stand in several places are looked at once."""
-    symbols: set[Any] = set()
-    stack, seen = [value], {id(value)}
-    while stack:
-        item = stack.pop()
-        if item.is_Symbol:
-            symbols.add(item)
-        for part in item.args:
-            if id(part) not in seen:
-                seen.add(id(part))
-                stack.append(part)
-    return sorted(symbols, key=str)
-
-
-def moving_in(value: Any) -> list[Any]:
-    """The unknowns in an expression, and time if it is in it."""
-    return [symbol for symbol in symbols_in(value) if isinstance(symbol, Unknown) or symbol == TIME]
-
-
-def extent(value: Any, extents: dict[int, tuple[int, int, Any]]) -> tuple[int, int]:
-    """Depth of an expression, and number of its operators and operands when it is written out; cached."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        missing = [part for part in item.args if id(part) not in extents]
-        if missing:
-            stack += [item, *missing]
-        elif id(item) not in extents:
-            parts = [extents[id(part)] for part in item.args]
-            depth = max((part[0] for part in parts), default=0)
-            extents[id(item)] = depth + 1, 1 + sum(part[1] for part in parts), item
-    return extents[id(value)][:2]
-
-
+# Constants of ``Modelica.Constants`` beside those that a text gives their numbers.
+CONSTANTS: Final = ("pi", "e")
 MOST_ELEMENTS: Final = 50_000  # Most elements of an array, and most turns of a loop.
-Value: TypeAlias = Any  # An expression or a condition of SymPy, a text, or a list of values.
 
 
-def is_condition(value: Value) -> bool:
-    """Whether a value is a condition and not a number."""
-    return isinstance(value, Boolean) and not isinstance(value, sympy.Symbol)
-
-
-def scalar(value: Value) -> Any:
+def scalar(value: Value) -> int:
     """The value itself if it is one number, or an array of one; raises :class:`InputError` otherwise."""
     while isinstance(value, list):
         if len(value) != 1:
@@ -287,9 +330,10 @@ def scalar(value: Value) -> Any:
         raise InputError("a record where a number is expected; write one of its parts")
     if isinstance(value, str):
         raise InputError("a string where a number is expected")
-    if is_condition(value):
+    if isinstance(value, Condition):
         raise InputError("a condition where a number is expected; write if CONDITION then 1 else 0")
-    return value
+    number: int = value
+    return number
 
 
 def elements(value: Value) -> list[Value]:
@@ -335,25 +379,6 @@ def together(function: Callable[..., Any], values: Sequence[Value], what: str) -
     return [together(function, parts, what) for parts in zip(*values, strict=True)]
 
 
-def chosen(tests: Sequence[Any], values: Sequence[Value]) -> Value:
-    """The value of the first case whose condition holds, element by element; constant ones are evaluated."""
-
-    def choose(*numbers: Any) -> Any:
-        if not all(map(is_condition, numbers)):
-            return choice(zip(tests, map(scalar, numbers), strict=True))
-        holds = numbers[-1]
-        for test, number in zip(tests[-2::-1], numbers[-2::-1], strict=True):
-            holds = conditional(test, number, holds)
-        return holds
-
-    return together(choose, values, "choice") if len(values) > 1 else values[0]
-
-
-def add(terms: list[Value]) -> Value:
-    """The sum of numbers, or of arrays with the same sizes."""
-    return together(lambda *numbers: plus(map(scalar, numbers)), terms, "term")
-
-
 def work_of(factors: list[Value]) -> int:
     """Number of products of numbers in a product of arrays."""
     shape, work = sizes(factors[0]), 0
@@ -365,27 +390,6 @@ def work_of(factors: list[Value]) -> int:
     return work
 
 
-def multiply(factors: list[Value]) -> Value:
-    """The product of numbers, vectors and matrices."""
-    if not any(isinstance(factor, list) for factor in factors):
-        return times([scalar(factor) for factor in factors])
-    return reduce(_product_of_arrays, factors)
-
-
-def _product_of_arrays(a: Value, b: Value) -> Value:
-    if not isinstance(a, list):
-        return each(lambda element: times([scalar(a), element]), b)
-    if not isinstance(b, list):
-        return each(lambda element: times([element, scalar(b)]), a)
-    if a and isinstance(a[0], list):
-        return [_product_of_arrays(row, b) for row in a]
-    if len(a) != len(b) or not a:
-        raise InputError("arrays are multiplied whose sizes do not fit")
-    if isinstance(b[0], list):
-        return [_product_of_arrays(a, [row[k] for row in b]) for k in range(len(b[0]))]
-    return plus([times([scalar(x), scalar(y)]) for x, y in zip(a, b, strict=True)])
-
-
 def filled(value: Value, counts: list[int]) -> Value:
     """An array of the sizes ``counts`` with equal elements."""
     if not counts or min(counts) < 0 or math.prod(counts) > MOST_ELEMENTS:
@@ -393,12 +397,6 @@ def filled(value: Value, counts: list[int]) -> Value:
     for count in reversed(counts):
         value = [value] * count
     return value
-
-
-def identity(n: int) -> Value:
-    """The identity matrix, shape (n, n)."""
-    filled(0, [n, n])
-    return [[sympy.Integer(int(i == j)) for j in range(n)] for i in range(n)]
 
 
 def as_matrix(value: Value) -> list[list[Value]]:
@@ -412,10 +410,3 @@ def joined_along(dimension: int, arrays: Sequence[Value]) -> Value:
     if dimension == 1:
         return [part for array in arrays for part in array]
     return [joined_along(dimension - 1, parts) for parts in zip(*arrays, strict=True)]
-
-
-def interpolate(places: list[Any], heights: list[Any], x: Any, outside: str) -> Any:
-    """Piecewise linear interpolation."""
-    rises, widths = ([plus([b, minus(a)]) for a, b in pairwise(part)] for part in (heights, places))
-    slopes = [divided(rise, width) for rise, width in zip(rises, widths, strict=True)]
-    return in_pieces(x, *pieces_of(places, heights, [heights[:-1], slopes], outside))

@@ -9,34 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import sympy
-
 from dae_sdc.dae.branches import INITIAL
-from dae_sdc.model.sympy_input import Unknown
+from dae_sdc.expressions.dag import MOVING, STEPS, Leaf as Symbol, Op, name_and_order
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import assigned_in, results, said, section, targets_in
-from dae_sdc.modelica.arithmetic import MOST_ELEMENTS, Value, choice, elements, is_condition, minus, plus
-from dae_sdc.modelica.library import (
-    Bound,
-    Change,
-    Instance,
-    Library,
-    Member,
-    Scope,
-    Variable,
-)
+from dae_sdc.modelica.arithmetic import FALSE, TRUE, TRUTHS, Condition, Value, conjuncts, opposite, shown
+from dae_sdc.modelica.library import Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
-from dae_sdc.modelica.values import (
-    AT_START,
-    BEFORE,
-    NOT_DISCRETE,
-    Asserted,
-    Values,
-    before_event,
-    condition_of,
-    scopes,
-    unknown_of,
-)
+from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Asserted, Values, scopes
 
 AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
 MOST_VARIABLES: Final = 500_000  # Most variables of a model, and most equations.
@@ -47,7 +27,7 @@ class Vanishing(NamedTuple):
     """An expression that is zero."""
 
     at: int  # Its place in the text.
-    expression: Any  # The expression.
+    expression: int  # The node of the expression.
     where: str  # Name of the component in which it is.
     note: str = ""  # Its description in the text.
 
@@ -82,7 +62,8 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
         values.wrapped(equation.at, arithmetic.together, lambda *pair: pairs.append(pair), sides, "side")
         for left, right in pairs:
             a, b = values.as_number(left, equation.left.at), values.as_number(right, equation.right.at)
-            difference = values.check(b if a == 0 else plus([a, minus(b)]), equation.at)
+            difference = values.graph.plus([a, values.graph.neg(b)]) if a != values.graph.zero else b
+            values.check(difference, equation.at)
             yield Vanishing(equation.at, difference, where, equation.note)
         return
     tests, bodies = values.cases(equation, scope)
@@ -103,7 +84,7 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
         counts = ", ".join(str(len(items)) for items in lists)
         values.fail(equation.at, f"the branches of an if-equation have {counts} equations")
     for items in zip(*lists, strict=True):
-        value = choice(zip(tests, (item.expression for item in items), strict=True))
+        value = values.graph.choice(tests, [item.expression for item in items])
         yield Vanishing(items[0].at, values.check(value, equation.at), where)
 
 
@@ -116,7 +97,7 @@ def sides_of(values: Values, equation: Equal | syntax.Algorithm, scope: Scope) -
     left = equation.left
     if isinstance(equation.right, syntax.Zeros):
         value = values.value(left, scope)
-        return value, arithmetic.mapped(lambda _: sympy.S.Zero, value)
+        return value, arithmetic.mapped(lambda _: values.graph.zero, value)
     if not isinstance(left, syntax.Results):
         return values.value(left, scope), values.value(equation.right, scope)
     if not isinstance(equation.right, syntax.Call):
@@ -135,62 +116,67 @@ class Reaction(NamedTuple):
     """What happens where a condition begins to hold."""
 
     at: int  # Its place in the text.
-    condition: Any  # A condition, or the text of one that holds at events alone.
-    changes: dict[Any, Any]  # New values of unknowns.
+    condition: Condition | str  # A condition, or the text of one that holds at events alone.
+    changes: dict[int, int]  # New values of unknowns.
     about: Mapping[str, Any]  # Further arguments of :meth:`Model.when`.
 
 
 def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation, or one of its branches, assigns."""
     for at, part in targets_in(branches):
-        for target in elements(values.value(part, scope)):
-            unknown = unknown_of(target)
-            if unknown is None or unknown.order:
+        for target in arithmetic.elements(values.value(part, scope)):
+            unknown = values.unknown_of(target)
+            if unknown is None or values.graph.leaves[unknown].order:
                 values.fail(at, "a when-equation assigns variables; write x = VALUE")
-            yield unknown.base
+            yield shown(values.graph.leaves[unknown])
 
 
-_Told: TypeAlias = list[tuple[Any, dict[str, Any]]]  # Where it is told, and arguments of :meth:`Model.when`.
+_Told: TypeAlias = list[
+    tuple[Condition, dict[str, Any]]
+]  # Where it is told, and arguments of :meth:`Model.when`.
 
 
 def _happening(
-    values: Values, equations: list[Equation], scope: Scope, now: dict[Any, Any]
-) -> tuple[dict[Any, Any], set[Any], _Told]:
+    values: Values, equations: list[Equation], scope: Scope, now: dict[int, int]
+) -> tuple[dict[int, int], set[int], _Told]:
     """New values by a branch of a when-equation, the states among what has them, and what is told.
 
     In an algorithm, ``now`` has the values so far of what it assigns, for which their names stand.
     """
-    changes, states, told = dict[Any, Any](), set[Any](), _Told()
+    changes, states, told, graph = dict[int, int](), set[int](), _Told(), values.graph
     for item in equations:
-        pairs: list[tuple[Any, Any]] = []
+        pairs: list[tuple[Any, int]] = []
         if isinstance(item, IfEquation):
             tests, bodies = values.cases(item, scope)
-            tests = [test.xreplace(now) for test in tests]
+            tests = [graph.replaced(test, now) for test in tests]
             several = [_happening(values, body, scope, dict(now)) for body in bodies]
             new, reset, tellings = zip(*several, strict=True)
             states.update(*reset)
             for target in dict.fromkeys(target for part in new for target in part):
-                keeps = changes.get(target, target if target in states else before_event(target.base))
-                cases = zip(tests, (part.get(target, keeps) for part in new), strict=True)
-                pairs.append((target, choice(cases)))
-            before = sympy.true
+                keeps = changes.get(target, target if target in states else values.before_event(target))
+                pairs.append((target, graph.choice(tests, [part.get(target, keeps) for part in new])))
+            before = TRUE
             for test, part in zip(tests, tellings, strict=True):
-                told += [(sympy.And(before, test, holds), about) for holds, about in part]
-                before = sympy.And(before, sympy.Not(test))
+                told += [(graph.joined(True, [before, test, holds]), about) for holds, about in part]
+                before = graph.joined(True, [before, graph.opposite(test)])
         elif isinstance(item, Equal):
             asserted: Asserted = {}
-            targets, news = map(elements, values.apart(sides_of, values, item, scope, into=asserted))
-            told += [(sympy.Not(holds).xreplace(now), about) for (_, holds), about in asserted.items()]
+            targets, news = map(
+                arithmetic.elements, values.apart(sides_of, values, item, scope, into=asserted)
+            )
+            told += [
+                (graph.opposite(graph.replaced(holds, now)), about) for (_, holds), about in asserted.items()
+            ]
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
-            numbers = [values.truth(value, item.at).xreplace(now) for value in news]
-            pairs = list(zip(map(unknown_of, targets), numbers, strict=True))
+            numbers = [graph.replaced(values.truth(value, item.at), now) for value in news]
+            pairs = list(zip(map(values.unknown_of, targets), numbers, strict=True))
             states |= {target for target, _ in pairs if item.reinit}
         elif isinstance(item, syntax.Assert):
             condition, about = said(values, item, scope)
-            told.append((sympy.Not(condition).xreplace(now), about))
+            told.append((graph.opposite(graph.replaced(condition, now)), about))
         for target, value in pairs:
-            if target is None or target.order or (target in changes and target not in now):
+            if target is None or graph.leaves[target].order or (target in changes and target not in now):
                 values.fail(item.at, "this must be a variable, which gets one value in a branch")
             changes[target] = value
         now.update((target, value) for target, value in pairs if target in now)
@@ -198,156 +184,150 @@ def _happening(
 
 
 def reactions_of(
-    values: Values, states: dict[Any, Any], equation: syntax.When, scope: Scope
+    values: Values, states: dict[int, int], equation: syntax.When, scope: Scope
 ) -> Iterator[Reaction]:
     """The reactions of a when-equation; ``states``, which change last, stand for their values before it."""
-    begun = False
+    begun, graph = False, values.graph
     for test, equations in equation.branches:
         names = assigned_by(values, equations, scope) if equation.in_algorithm else ()
-        now: dict[Any, Any] = {Unknown(name): before_event(name) for name in names}
+        now = {each: values.before_event(each) for each in map(graph.variable, names)}
         changes, again, told = _happening(values, equations, scope, now)
         if wrong := again - states.keys():
-            values.fail(
-                equation.at, f"reinit changes {min(map(str, wrong))}, which has no derivative; assign it"
-            )
+            name = min(shown(graph.leaves[each]) for each in wrong)
+            values.fail(equation.at, f"reinit changes {name}, which has no derivative; assign it")
         assigned = [target for target in changes if target not in again]
         # A name stands for the new value of what is assigned beside it, inside pre(...) for that before.
         for _ in assigned:
             new = {target: changes[target] for target in assigned}
             for target, value in changes.items():
-                changes[target] = values.check(value.xreplace(new), equation.at)
-        if any(not value.free_symbols.isdisjoint(assigned) for value in changes.values()):
+                changes[target] = values.check(graph.replaced(value, new), equation.at)
+        if not {*assigned}.isdisjoint(graph.below(changes.values())):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        for condition, holds, certain in _begins(values, test, scope):
-            there = partial(_behind, condition=condition, certain=certain, states=states)
+        for begin in _begins(values, test, scope):
+            there = partial(_behind, values, states, begin)
             news = {target: there(value) for target, value in changes.items()}
-            about = {"implicit": True, "otherwise": begun, **_only(there(holds))}
-            yield Reaction(equation.at, condition, news, about)
+            about = {"implicit": True, "otherwise": begun, "only": there(begin[1])}
+            yield Reaction(equation.at, begin[0], news, about)
             for violated, message in told:
-                if (only := there(violated)) != sympy.false:
-                    yield Reaction(equation.at, BESIDE, {}, {"implicit": True, **message, **_only(only)})
+                if (only := there(violated)) != FALSE:
+                    yield Reaction(equation.at, BESIDE, {}, {"implicit": True, **message, "only": only})
             begun = True
 
 
-def _only(holds: Any) -> dict[str, Any]:
-    """The argument of :meth:`Model.when` that says what else must hold."""
-    return {} if holds == sympy.true else {"only": holds}
-
-
-def _behind(
-    value: Any, condition: Any, certain: Mapping[Any, Any] = {}, states: Mapping[Any, Any] = {}
-) -> Any:
-    """A new value where a condition has begun to hold, which rounding at its border could doubt."""
-    if not isinstance(condition, str):
-        parts = condition.args if isinstance(condition, sympy.And) else (condition,)
-        value = value.xreplace({sympy.Not(part): sympy.false for part in parts})
-        value = value.xreplace(dict.fromkeys(parts, sympy.true))
-    return value.xreplace({AT_START: sympy.Integer(condition == INITIAL), **certain}).xreplace(states)
-
-
 # A condition or the text of one at events alone, what else must hold there, and values that are certain.
-_Begin: TypeAlias = tuple[Any, Any, Mapping[Any, Any]]
+_Begin: TypeAlias = tuple[Condition | str, Condition, Mapping[int, int]]
+
+
+def _behind(values: Values, states: Mapping[int, int], begin: _Begin, value: Any) -> Any:
+    """A new value where a condition has begun to hold, which rounding at its border could doubt."""
+    graph, (condition, _, certain) = values.graph, begin
+    if isinstance(condition, Condition):
+        parts = conjuncts(graph, condition.node)
+        denials = {opposite(graph, part): graph.zero for part in parts}
+        value = graph.replaced(value, {**denials, **dict.fromkeys(parts, graph.one)})
+    at_start = graph.one if condition == INITIAL else graph.zero
+    value = graph.replaced(value, {graph.variable(AT_START): at_start, **certain})
+    return graph.replaced(value, states)
 
 
 def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
-    """Where a when-equation happens, by conditions of values before the event."""
     values.moments = {}
-    conditions = elements(values.value(test, scope))
+    conditions = arithmetic.elements(values.value(test, scope))
     every, values.moments = values.moments, None
     for condition in conditions:
-        if not is_condition(condition):
+        if not isinstance(condition, Condition):
             values.fail(test.at, "a condition is expected here, such as x > 0")
-        moments = {each: call for each, call in every.items() if condition.has(each.args[0])}
-        begins = [begin for begin in _ways(values, condition, moments, scope) if begin[1] != sympy.false]
+        below = {*values.graph.below([condition.node])}
+        moments = {each: call for each, call in every.items() if each in below}
+        begins = [begin for begin in _ways(values, condition, moments, scope) if begin[1] != FALSE]
         if not begins:
             values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
         yield from begins
 
 
 def _ways(
-    values: Values, condition: Any, moments: Mapping[Any, syntax.Call], scope: Scope
+    values: Values, condition: Condition, moments: Mapping[int, syntax.Call], scope: Scope
 ) -> Iterator[_Begin]:
     """Where one condition begins to hold, of which ``moments`` may hold at events alone."""
-    at_start = condition_of(AT_START)
-    never = dict.fromkeys((*moments, at_start), sympy.false)
-    between = condition.xreplace(never)
-    symbols = [symbol for symbol in between.free_symbols if not symbol.name.startswith(BEFORE)]
-    held = between.xreplace({each: before_event(str(each)) for each in symbols if isinstance(each, Unknown)})
-    if AT_START in condition.free_symbols:
-        yield INITIAL, condition.xreplace({**never, at_start: sympy.true}), {}
-    also = {
-        each: values.value(call, scope) for each, call in moments.items() if str(call.function) != "sample"
-    }
+    graph, at_start = values.graph, values.graph.variable(AT_START)
+    never = dict.fromkeys((*moments, at_start), graph.zero)
+    between = graph.replaced(condition, never)
+    unknowns = [leaf for leaf in graph.leaves_in(between) if leaf.kind == "u"]
+    now = [graph.leaf(leaf) for leaf in unknowns if not str(leaf.index).startswith(BEFORE)]
+    held = graph.replaced(between, {each: values.before_event(each) for each in now})
+    if graph.replaced(condition, {at_start: graph.zero}) != condition:
+        yield INITIAL, graph.replaced(condition, {**never, at_start: graph.one}), {}
+    calls = [(each, call) for each, call in moments.items() if str(call.function) != "sample"]
+    also = {each: values.truth(values.value(call, scope), call.at) for each, call in calls}
     for moment, call in moments.items():
         for source, is_sure, certain in _moments(values, moment, call, scope):
-            holds = condition.xreplace({**never, **also, **({moment: sympy.true} if is_sure else {})})
-            yield source, sympy.And(holds, sympy.Not(held)), certain
-    if (other := _between_events(values, between)) not in arithmetic.TRUTHS:
-        yield other, sympy.true, {}
+            holds = graph.replaced(condition, {**never, **also, **({moment: graph.one} if is_sure else {})})
+            yield source, graph.joined(True, [holds, graph.opposite(held)]), certain
+    if (other := _between_events(values, between)) not in TRUTHS:
+        yield other, TRUE, {}
 
 
 def _moments(
-    values: Values, moment: Any, call: syntax.Call, scope: Scope
-) -> Iterator[tuple[Any, bool, Mapping[Any, Any]]]:
+    values: Values, moment: int, call: syntax.Call, scope: Scope
+) -> Iterator[tuple[Condition | str, bool, Mapping[int, int]]]:
     """Where a sample, an edge or a change may be, whether it is one there, and values that are certain."""
+    graph = values.graph
     if str(call.function) == "sample":
-        yield str(moment.args[0]), True, {}
+        yield shown(graph.leaves[moment]), True, {}
         return
     value = values.value(call.arguments[0], scope)
-    unknown = unknown_of(value)
-    if unknown is not None and unknown.base in values.discrete:
-        yield f"change({unknown.base})", False, {}
+    unknown = values.unknown_of(value)
+    if unknown is not None and (name := shown(graph.leaves[unknown])) in values.discrete:
+        yield f"change({name})", False, {}
         return
-    if is_condition(value):
-        part = value
-    else:
-        parts = value.atoms(sympy.floor, sympy.sign, sympy.core.relational.Relational)
-        part = next(iter(parts), sympy.S.Zero)
-        if len(parts) > 1 or isinstance(part, sympy.sign) or part == 0:
-            what = f"change of {call.arguments[0]} has {len(parts)} conditions"
-            values.fail(call.at, f"{what}; write these, one by one")
-    if not isinstance(part, sympy.floor):
-        for condition in (part, sympy.Not(part))[: 1 + (str(call.function) == "change")]:
-            yield _between_events(values, condition), True, {}
+    is_condition = isinstance(value, Condition)
+    steps = [value.node] if is_condition else graph.below([value])
+    steps = [each for each in steps if is_condition or graph.op[each] in STEPS]
+    steps = [each for k, each in enumerate(steps) if opposite(graph, each) not in steps[:k]]
+    if len(steps) == 2 and graph.args[steps[0]] == graph.args[steps[1]][::-1]:  # two sides are equal
+        steps = [graph.mul(*steps)]
+    part = steps[0] if steps else graph.zero
+    if len(steps) != 1 or graph.op[part] is Op.SIGN:
+        what = f"change of {call.arguments[0]} has {len(steps)} conditions"
+        values.fail(call.at, f"{what}; write these, one by one")
+    if is_condition or graph.op[part] is not Op.FLOOR:
+        for condition in (part, opposite(graph, part))[: 1 + (str(call.function) == "change")]:
+            yield _between_events(values, Condition(condition)), True, {}
         return
-    place = part.args[0]
-    wave = sympy.sin(sympy.pi * place)
-    for odd, condition in enumerate((wave > 0, wave < 0)):
+    place, half = graph.args[part][0], graph.number("0.5")
+    wave = graph.call(Op.SIN, graph.mul(graph.constant("pi"), place))
+    for odd, sign in ((graph.zero, ">"), (graph.one, "<")):
         # Between floors that are even, or odd, the place has more than rounding to the middle.
-        level = 2 * sympy.floor((place - odd) / 2 + sympy.Rational(1, 4)) + odd
-        yield condition, True, {part: level}
+        middle = graph.add(graph.mul(half, graph.sub(place, odd)), graph.mul(half, half))
+        level = graph.add(graph.mul(graph.constant(2), graph.call(Op.FLOOR, middle)), odd)
+        yield graph.compared(sign, wave, graph.zero), True, {part: level}
 
 
-def _between_events(values: Values, condition: Any) -> Any:
+def _between_events(values: Values, condition: Condition) -> Condition:
     """A condition in which values before an event are those of any time between two."""
-    names = {symbol: symbol.name for symbol in condition.free_symbols if symbol.name.startswith(BEFORE)}
-    between = {symbol: Unknown(name[len(BEFORE) : -1]) for symbol, name in names.items()}
-    condition = condition.xreplace({AT_START: sympy.S.Zero, **between})
-    for part in condition.atoms(sympy.Eq, sympy.Ne):
-        # Numbers that events change are equal where neither is larger.
-        if all(symbol.name in values.discrete for symbol in arithmetic.moving_in(part)):
-            a, b = part.args
-            equal = isinstance(part, sympy.Eq)
-            either = sympy.And(a <= b, b <= a) if equal else sympy.Or(a < b, b < a)
-            condition = condition.xreplace({part: either})
-    return condition
+    graph = values.graph
+    between = {graph.variable(AT_START): graph.zero}
+    for leaf in graph.leaves_in(condition):
+        if (name := str(leaf.index)).startswith(BEFORE):
+            between[graph.leaf(leaf)] = graph.variable(*name_and_order(name[len(BEFORE) : -1]))
+    return Condition(*graph.substitute([condition.node], between))
 
 
 # A Boolean variable whose equation has its value before, or that of another, with the equation's place.
 _Held: TypeAlias = tuple[Variable, int, Callable[[], Value]]
 
 
-def held_by(values: Values, states: dict[Any, Any], held: _Held) -> Iterator[Reaction]:
+def held_by(values: Values, states: dict[int, int], held: _Held) -> Iterator[Reaction]:
     """The reactions of such a variable: at the start, and where its condition begins and ceases to hold."""
     variable, at, value = held
-    condition = value()
-    holds = _between_events(values, condition) if is_condition(condition) else sympy.false
-    if variable.type != "Boolean" or holds in arithmetic.TRUTHS:
+    condition, graph = value(), values.graph
+    holds = _between_events(values, condition) if isinstance(condition, Condition) else FALSE
+    if variable.type != "Boolean" or holds in TRUTHS:
         what = f"the equation of {variable.shown} has pre(...)"
         values.fail(at, f"{what} and is no condition that holds for a while; write a when-equation")
-    at_start = _behind(values.truth(condition, at), INITIAL, {}, states)
-    for begins, new in ((INITIAL, at_start), (holds, sympy.S.One), (sympy.Not(holds), sympy.S.Zero)):
-        yield Reaction(at, begins, {Unknown(variable.name): new}, {"implicit": True})
+    at_start = _behind(values, states, (INITIAL, TRUE, {}), values.truth(condition, at))
+    for begins, new in ((INITIAL, at_start), (holds, graph.one), (graph.opposite(holds), graph.zero)):
+        yield Reaction(at, begins, {graph.variable(variable.name): new}, {"implicit": True})
 
 
 # A variable, or what is none, with the way to it: subscripts, from 0, or words, each with how many there are.
@@ -365,7 +345,7 @@ def leaves_of(member: Any, path: tuple[tuple[Any, int], ...] = ()) -> Iterator[L
         yield from leaves_of(part, (*path, (step, len(parts))))
 
 
-_Start: TypeAlias = tuple[int, Any, Any]  # Place in the text, unknown or derivative, and its start value.
+_Start: TypeAlias = tuple[int, Symbol, int]  # Place in the text, unknown or derivative, and its start value.
 
 
 def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | Vanishing | Reaction]:
@@ -376,15 +356,18 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | 
     if not isinstance(equation, Equal | IfEquation | syntax.Algorithm):
         values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
     if not isinstance(equation, IfEquation):
-        left, right = (elements(side) for side in sides_of(values, equation, scope))
+        left, right = (arithmetic.elements(side) for side in sides_of(values, equation, scope))
         pairs = list(zip(left, right, strict=False))
         found = [_started(values, pair, equation) for pair in pairs]
         if len(left) == len(right) and all(start is not None for start in found):
             yield from (start for start in found if start is not None)
             return
     if isinstance(equation, syntax.Algorithm):  # What depends on time is told by the event at the start.
-        changes = {unknown_of(target): values.truth(value, equation.at) for target, value in pairs}
-        if not {*map(str, changes)} <= {*values.discrete, *values.calculated}:
+        changes: dict[Any, int] = {
+            values.unknown_of(each): values.truth(value, equation.at) for each, value in pairs
+        }
+        names = {"" if target is None else shown(values.graph.leaves[target]) for target in changes}
+        if not names <= {*values.discrete, *values.calculated}:
             values.fail(equation.at, "an initial algorithm changes unknowns; write initial equations")
         yield Reaction(equation.at, INITIAL, changes, {"implicit": True})
         return
@@ -394,11 +377,11 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | 
 def _started(values: Values, pair: tuple[Value, Value], equation: Single) -> _Start | None:
     """The start value that an initial equation gives; None for an equation that has to be solved."""
     for side, other in (pair, pair[::-1]):
-        unknown = unknown_of(side)
+        unknown = values.unknown_of(side)
         if unknown is not None and not isinstance(other, dict | str):
             value = values.check(values.truth(other, equation.at), equation.at)
-            if not arithmetic.moving_in(value):
-                return equation.at, unknown, value
+            if not values.graph.mark[value] & MOVING:
+                return equation.at, values.graph.leaves[unknown], value
     return None
 
 
@@ -470,7 +453,7 @@ class Connections:
         """The equations of all connections."""
         up: dict[_Side, _Side] = {}
         first: dict[_Side, tuple[int, str]] = {}
-        symbol = self.values.symbol
+        symbol, graph = self.values.symbol, self.values.graph
 
         def top(key: _Side) -> _Side:
             up.setdefault(key, key)
@@ -485,7 +468,7 @@ class Connections:
                 first.setdefault((left, left_out), (at, ""))
                 first.setdefault((right, right_out), (at, ""))
             elif of_left != of_right:
-                yield Vanishing(at, plus([symbol(left), minus(symbol(right))]), "")
+                yield Vanishing(at, graph.sub(symbol(left), symbol(right)), "")
             up[of_right] = of_left
         for variable in flows:
             first.setdefault((variable, False), (variable.at, variable.shown.rpartition(".")[0]))
@@ -494,8 +477,10 @@ class Connections:
             sums.setdefault(top(key), []).append(key)
         for keys in sums.values():
             at, where = first[keys[0]]
-            terms = [minus(symbol(variable)) if outside else symbol(variable) for variable, outside in keys]
-            yield Vanishing(at, plus(terms), where)
+            terms = [
+                graph.neg(symbol(variable)) if outside else symbol(variable) for variable, outside in keys
+            ]
+            yield Vanishing(at, graph.add(*terms), where)
 
 
 def _is_outside(name: syntax.Name, scope: Scope) -> bool:
@@ -585,7 +570,7 @@ class Flat:
             self._require_few_equations(self.equations, item.at)
         for at, variable, value in self._computed:
             number = values.as_number(value(), at)
-            self.equations.append(Vanishing(at, plus([values.symbol(variable), minus(number)]), ""))
+            self.equations.append(Vanishing(at, values.graph.sub(values.symbol(variable), number), ""))
         self.equations += [*connections.equations(self._flows)]
         at_start: Asserted = {}
         by_initial = values.apart(
@@ -597,13 +582,12 @@ class Flat:
         for name, at in values.kept.items():
             if name not in values.discrete:
                 self.fail(at, NOT_DISCRETE)
-        constant = {Unknown(name, 1) for name in values.discrete}
+        constant = {values.graph.variable(name, 1) for name in values.discrete}
         others = [item.expression for item in self.equations if whens and item.expression not in constant]
-        moving = {symbol for expression in others for symbol in arithmetic.moving_in(expression)}
-        names = {symbol.base for symbol in moving if isinstance(symbol, Unknown) and symbol.order}
+        names = {str(leaf.index) for leaf in values.graph.leaves_of(*others) if leaf.order}
         for name in sorted(names & values.discrete):
             self.fail(whens[0][0].at, f"{name} has a derivative and is given a value by when; write reinit")
-        states = {Unknown(name): before_event(name) for name in names}
+        states = {each: values.before_event(each) for each in map(values.graph.variable, names)}
         values.at_event = True
         for when in whens:
             self.reactions += [*reactions_of(values, states, *when)]
@@ -614,10 +598,10 @@ class Flat:
             if isinstance(item, syntax.Assert):
                 values.require(item.at, *said(values, item, scope))
         for (at, holds), about in values.asserted.items():
-            if (holds := _between_events(values, holds)) not in arithmetic.TRUTHS:
-                self.reactions.append(Reaction(at, sympy.Not(holds), {}, about))
+            if (holds := _between_events(values, holds)) not in TRUTHS:
+                self.reactions.append(Reaction(at, values.graph.opposite(holds), {}, about))
         for (at, holds), about in at_start.items():
-            only = {"implicit": True, "only": sympy.Not(_between_events(values, holds))}
+            only = {"implicit": True, "only": values.graph.opposite(_between_events(values, holds))}
             self.reactions.append(Reaction(at, INITIAL, {}, {**about, **only}))
 
     def _undefined(self, equation: Single, scope: Scope) -> Iterator[tuple[Single, Scope]]:
@@ -640,7 +624,6 @@ class Flat:
             yield equation, scope
 
     def _give(self, at: int, leaves: Iterable[Leaf], written: Any, outcome: Callable[[], Value]) -> None:
-        """Give variables their parts of a value."""
 
         def value(path: Sequence[tuple[Any, int]]) -> Value:
             whole = outcome()
@@ -686,7 +669,6 @@ class Flat:
             self.values.defined[variable.name] = value
 
     def _unrolled(self, section: Iterable[tuple[list[Equation], Scope]]) -> list[tuple[Single, Scope]]:
-        """All equations of a section, without loops and decided choices."""
         single: list[tuple[Single, Scope]] = []
         for equations, scope in section:
             for item in unrolled(self.values, equations, scope):
@@ -695,7 +677,7 @@ class Flat:
         return single
 
     def _require_few_equations(self, equations: Sequence[Any], at: int) -> None:
-        if len(equations) > (most := MOST_ELEMENTS + 2 * len(self.variables)):
+        if len(equations) > (most := arithmetic.MOST_ELEMENTS + 2 * len(self.variables)):
             self.fail(at, f"there are more than {most} equations")
 
     def _of_declarations(self) -> Iterator[Vanishing]:
@@ -703,10 +685,11 @@ class Flat:
         values, unknowns = self.values, [item for item in self.variables if not item.variability]
         for variable in unknowns:
             if variable.name in values.discrete or variable.name in values.calculated:
-                yield Vanishing(variable.at, Unknown(variable.name, 1), "", variable.shown)
+                yield Vanishing(variable.at, values.graph.variable(variable.name, 1), "", variable.shown)
             elif variable.name in values.defined:
                 value = values.truth(values.symbol(variable), variable.at)
-                yield Vanishing(variable.at, plus([Unknown(variable.name), minus(value)]), "", variable.shown)
+                difference = values.graph.sub(values.graph.variable(variable.name), value)
+                yield Vanishing(variable.at, difference, "", variable.shown)
             elif variable.type != "Real":
                 what = f"{variable.shown} is a variable of type {variable.type}"
                 self.fail(variable.at, f"{what} that nothing gives a value; write an equation for it")
@@ -714,7 +697,7 @@ class Flat:
             if variable.value is not None and variable.type == "Real":
                 at = variable.value.expression.at
                 value = values.as_number(values.bound(variable.value), at)
-                yield Vanishing(at, plus([values.symbol(variable), minus(value)]), "")
+                yield Vanishing(at, values.graph.sub(values.symbol(variable), value), "")
 
     # Classes
 
@@ -827,10 +810,12 @@ class Flat:
             else:
                 value, what = self.values.value(size, scope), f"the size of {element.name}"
                 if isinstance(value, list):  # of an enumeration
-                    value = sympy.Integer(len(value))
+                    value = self.values.graph.constant(len(value))
                 count = self.values.whole(self.values.as_number(value, size.at), size.at, what)
-            if not 0 <= count <= MOST_ELEMENTS:
-                self.fail(size.at, f"the size {count} of {element.name} is not from 0 to {MOST_ELEMENTS}")
+            if not 0 <= count <= arithmetic.MOST_ELEMENTS:
+                self.fail(
+                    size.at, f"the size {count} of {element.name} is not from 0 to {arithmetic.MOST_ELEMENTS}"
+                )
             sizes.append(count)
         return sizes
 
@@ -869,7 +854,6 @@ class Flat:
         return instance
 
     def _require_few(self, more: int, kind: _Kind) -> None:
-        """Refuse so many variables and components more, if they are too many."""
         if self._count + more > MOST_VARIABLES:
             self.fail(kind.element.at, f"there are more than {MOST_VARIABLES} variables and components")
 
@@ -907,7 +891,7 @@ class Flat:
         variable.attributes, variable.value = attributes, change.bound
         fixed = attributes.get("fixed")
         if kind.variability == "parameter" and variable.value is None and fixed is not None:
-            if self.values.bound(fixed) == sympy.false:
+            if self.values.bound(fixed) == FALSE:
                 variable.variability = ""
                 self.values.calculated.add(name)
         # Enumerations, such as StateSelect, are solver settings that occur in no equation; neither do texts.

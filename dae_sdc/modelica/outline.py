@@ -100,7 +100,6 @@ class Outline:
             begins = is_head or (begins and text == "else") or (is_outside and text in _BEGINNINGS)
 
     def _begin(self, k: int, is_partial: bool) -> None:
-        """Enter a class."""
         kind, name = self.words.tokens[k], self.words.tokens[k + 1].text
         path = f"{self._open[-1].path}.{name}" if self._open else name
         if kind.text in MODELS and all(each.kind == "package" for each in self._open):
@@ -114,7 +113,6 @@ class Outline:
         self._brackets[0].in_value = False
 
     def _declare(self, k: int, in_declarations: bool) -> None:
-        """Look at a word of a declaration, or of a bracket."""
         words, bracket = self.words.tokens, self._brackets[-1]
         word, before, behind = words[k], words[k - 1], words[k + 1]
         is_outside, text = len(self._brackets) == 1, word.text

@@ -459,7 +459,6 @@ class ClassParser(EquationParser):
             self.need(";", "behind a declaration")
 
     def _element(self, definition: syntax.ClassDefinition) -> None:
-        """Parse a class in a class, or components of one type."""
         final = self.takes("final")
         if self.now.kind == "word" and self.now.text in (*CLASSES, *_CLASS_PREFIXES):
             self._enter(definition, self._class())

@@ -8,14 +8,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-
-import sympy
+from typing import Any, Final
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
-from dae_sdc.modelica.arithmetic import TRUTHS, minus, plus
+from dae_sdc.modelica.arithmetic import SIMPLIFIED, TRUE, TRUTHS, shown
 from dae_sdc.modelica.flat import Flat
 from dae_sdc.modelica.front_end import flattened
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
@@ -24,8 +22,10 @@ from dae_sdc.modelica.parser import MODELS, parse
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Source, similar
 from dae_sdc.modelica.values import Values
+from dae_sdc.modelica.writer import event_text
 from dae_sdc.options import MODELICA_READERS, READER_VARIABLE, Reading, about, option, takes
 from dae_sdc.registry import nearest_file
+from dae_sdc.sharing import one_at_a_time
 
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
@@ -124,9 +124,9 @@ def read_modelica_text(given: TextOptions) -> Model:
     return _read(Source(given.text, given.file), given)
 
 
+@one_at_a_time
 @under_way("the model was read")
 def _read(source: Source, given: Reading) -> Model:
-    """The model by the own reader, or by rumoca where that refuses the text."""
     reader = given.reader or os.environ.get(READER_VARIABLE)
     if reader and reader not in MODELICA_READERS:
         raise InputError(f"there is no reader {reader}; take one of {', '.join(MODELICA_READERS)}")
@@ -190,18 +190,33 @@ class _Builder:
         interval, dt = self.experiment(definition)
         title, reference = definition.description, self.documentation(definition)
         model = Model(definition.name.strip("'"), title=title, interval=interval, dt=dt, reference=reference)
-        shown = {variable.name: variable.shown.replace("'", "") for variable in flat.variables}
-        model.labels = {"t": "time", **{name: label for name, label in shown.items() if name != label}}
+        texts = {variable.name: variable.shown.replace("'", "") for variable in flat.variables}
+        model.labels = {"t": "time", **{name: label for name, label in texts.items() if name != label}}
         for variable in flat.variables:
             enter = self.parameter if variable.variability else self.unknown
             self.values.wrapped(variable.at, enter, model, variable)
         for at, unknown, value in flat.starts:
-            number = self.values.numeric(value, at, f"the start of {unknown}")
-            entered = model.variables_by_name[unknown.base]
+            number = self.values.numeric(value, at, f"the start of {shown(unknown)}")
+            entered = model.variables_by_name[str(unknown.index)]
             if unknown.order in entered.fixed and entered.start[unknown.order] != number:
-                self.fail(at, f"the start of {unknown} is fixed already, at another value; remove one")
-            model.start(unknown, number, fixed=True)
-        counts: dict[str, int] = {}
+                self.fail(at, f"the start of {shown(unknown)} is fixed already, at another value; remove one")
+            model.start(shown(unknown), number, fixed=True)
+        self.equations(model, flat)
+        for reaction in flat.reactions:
+
+            def text(value: Any, at: int = reaction.at) -> str:
+                return event_text(self.values.graph, self.values.check(value, at), self.values.discrete)
+
+            changes = {text(target): text(value) for target, value in reaction.changes.items()}
+            told = {word: each for word, each in reaction.about.items() if each != TRUE}
+            about = {word: text(each) if word == "only" else each for word, each in told.items()}
+            self.values.wrapped(reaction.at, model.when, text(reaction.condition), changes, **about)
+        self.check_inputs(flat)
+        return model
+
+    def equations(self, model: Model, flat: Flat) -> None:
+        """Enter the equations of a flat model, and those of its start."""
+        rows, counts = list[tuple[int, str, int]](), dict[str, int]()
         for item in flat.equations:
             label = item.note or f"line {self.source.line(item.at)}"
             label = unique = f"{item.where}: {label}" if item.where else label
@@ -209,17 +224,26 @@ class _Builder:
                 counts[label] += 1
                 unique = f"{label} ({counts[label]})"
             counts[unique] = 1
-            self.values.wrapped(item.at, model.equation, item.expression, name=unique)
-        for reaction in flat.reactions:
-            what = reaction.condition, reaction.changes
-            self.values.wrapped(reaction.at, model.when, *what, **reaction.about)
+            rows.append((item.at, unique, item.expression))
+        graph = self.values.graph
         # What vanishes at the start is an unknown of its own, which is 0 there.
         for k, item in enumerate(flat.initial, 1):
-            unknown = model.variable(f"initial[{k}]", 0.0, fixed=True)
+            model.variable(f"initial[{k}]", 0.0, fixed=True)
             label = f"initial equation of line {self.source.line(item.at)} ({k})"
-            self.values.wrapped(item.at, model.equation, plus([unknown, minus(item.expression)]), name=label)
-        self.check_inputs(flat)
-        return model
+            rows.append((item.at, label, graph.sub(graph.variable(f"initial[{k}]"), item.expression)))
+        count, choice, wrapped = len(graph), graph.parameter(SIMPLIFIED), self.values.wrapped
+        ends = [{choice: each} for each in (graph.one, graph.zero)]
+        pairs = [[root, root] for _, _, root in rows]
+        if choice < count:  # the text has homotopies
+            pairs = [[wrapped(at, graph.substitute, [root], end)[0] for end in ends] for at, _, root in rows]
+        nodes = model.copied(graph, [node for pair in pairs for node in pair])
+        for (at, name, _), (root, other) in zip(rows, pairs, strict=True):
+            if root in graph.numbers:
+                holds = "holds always" if root == graph.zero else "never holds"
+                self.fail(at, f"{name} of model {model.name} {holds}: no unknown is left in it")
+            if other != root:
+                model.simplified_roots[len(model.roots)] = nodes[other]
+            model.add_root(nodes[root], name)
 
     def chosen(self, name: str | None) -> ClassDefinition:
         """The class to read; raises InputError if there is none, or several with the name."""
@@ -238,13 +262,12 @@ class _Builder:
         symbol = self.values.symbol(variable)
         self.check_range(variable)
         fixed = variable.attributes.get("fixed")
-        if fixed is not None and self.values.bound(fixed) != sympy.true:
+        if fixed is not None and self.values.bound(fixed) != TRUE:
             self.fail(
                 fixed.expression.at,
                 f"the parameter {variable.shown} is not fixed; give it a value, or write Real",
             )
-        is_free = isinstance(symbol, sympy.Symbol) and symbol.name == variable.name
-        if is_free and variable.variability == "parameter":
+        if symbol == self.values.graph.parameter(variable.name) and variable.variability == "parameter":
             model.parameter(variable.name, self.values.numbers[variable], unit=self.unit(variable))
 
     def check_range(self, variable: Variable) -> None:
@@ -262,10 +285,10 @@ class _Builder:
 
     def unknown(self, model: Model, variable: Variable) -> None:
         fixed, is_discrete = variable.attributes.get("fixed"), variable.name in self.values.discrete
-        truth = sympy.false if fixed is None else self.values.bound(fixed)
+        truth = None if fixed is None else self.values.bound(fixed)
         if fixed is not None and truth not in TRUTHS:
             self.fail(fixed.expression.at, f"fixed of {variable.shown} must be true or false")
-        is_fixed = truth == sympy.true or is_discrete
+        is_fixed = truth == TRUE or is_discrete
         start, low, high = (self.attribute(variable, word) for word in ("start", "min", "max"))
         if low is not None and high is not None and low > high:
             self.fail(variable.at, f"min of {variable.shown} is above max; correct one")
@@ -282,7 +305,7 @@ class _Builder:
         at = bound.expression.at
         value = self.values.bound(bound)
         if variable.type == "Boolean" and value in TRUTHS:
-            return float(value == sympy.true)
+            return float(value == TRUE)
         return self.values.numeric(self.values.as_number(value, at), at, f"{word} of {variable.shown}")
 
     def unit(self, variable: Variable) -> str:

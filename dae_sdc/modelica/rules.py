@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import partial, reduce
 from itertools import pairwise
 from typing import Any, Final
 
-import sympy
-
-from dae_sdc.expressions.dag import Leaf
-from dae_sdc.expressions.graph import Graph
-from dae_sdc.model.sympy_input import TIME, Unknown, as_text, from_sympy, homotopy, to_sympy
-from dae_sdc.model.tables import LookupTable
+from dae_sdc.expressions.dag import Op
+from dae_sdc.model.symbolic_values import Scalar, node_of
+from dae_sdc.model.tables import LookupTable, in_pieces, pieces_of
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import results
-from dae_sdc.modelica.arithmetic import Value
+from dae_sdc.modelica.arithmetic import FALSE, SIMPLIFIED, TRUE, Condition, Value
 from dae_sdc.modelica.library import Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
-from dae_sdc.modelica.values import (
-    AT_START,
-    NOT_DISCRETE,
-    Rule,
-    Values,
-    before_event,
-    condition_of,
-    scopes,
-    unknown_of,
-)
+from dae_sdc.modelica.values import AT_START, NOT_DISCRETE, Rule, Values, scopes
+from dae_sdc.modelica.writer import event_text
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
-
-_exact: Final = lru_cache(10_000)(arithmetic.rational)  # The same numbers come again and again in loops.
 
 _NO_FUNCTIONS: Final = (
     "delay terminal reinit cardinality previous hold spatialDistribution "
@@ -53,26 +40,26 @@ def _sum(values: Values, item: Operation, scope: Scope) -> Value:
                 values.fail(item.at, "a string where a number is expected")
             return "".join(texts)
         if sign == "-":
-            value = values.wrapped(part.at, arithmetic.each, arithmetic.minus, value)
+            value = values.wrapped(part.at, arithmetic.each, values.graph.neg, value)
         terms.append(value)
-    return arithmetic.add(terms)
+    return values.graph.total(terms)
 
 
 def _product(values: Values, item: Operation, scope: Scope) -> Value:
-    over: list[Value] = []
+    over, graph = list[Value](), values.graph
     for sign, part in item.parts:
         value = values.value(part, scope)
         if sign == "/":
             by = values.as_number(value, part.at)
-            before = arithmetic.multiply(over)
-            over = [values.wrapped(part.at, arithmetic.each, partial(arithmetic.divided, by=by), before)]
-        elif sign == ".*" and isinstance(value, list) and isinstance(arithmetic.multiply(over), list):
-            pair = [arithmetic.multiply(over), value]
-            over = [arithmetic.together(lambda *both: arithmetic.multiply([*both]), pair, "factor")]
+            before = graph.product(over)
+            over = [values.wrapped(part.at, arithmetic.each, partial(graph.divided, by=by), before)]
+        elif sign == ".*" and isinstance(value, list) and isinstance(graph.product(over), list):
+            pair = [graph.product(over), value]
+            over = [arithmetic.together(lambda *both: graph.product(both), pair, "factor")]
         else:
             over.append(value)
     values.spend(arithmetic.work_of(over), item.at)
-    return arithmetic.multiply(over)
+    return graph.product(over)
 
 
 def _power(values: Values, item: Operation, scope: Scope) -> Value:
@@ -83,27 +70,28 @@ def _power(values: Values, item: Operation, scope: Scope) -> Value:
         if count < 0:
             values.fail(exponent.at, "the exponent of a matrix is below 0; solve for the product")
         values.spend(count * len(value) ** 3, item.at)
-        return arithmetic.multiply([arithmetic.identity(len(value)), *[value] * count])
+        return values.graph.product([_identity(values, len(value)), *[value] * count])
     if item.parts[1][0] == ".^":
-        return arithmetic.each(partial(arithmetic.power, exponent=by), value)
-    return arithmetic.power(arithmetic.scalar(value), by)
+        return arithmetic.each(partial(values.graph.raised, exponent=by), value)
+    return values.graph.raised(arithmetic.scalar(value), by)
 
 
 def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
     (_, first), (sign, second) = item.parts
     left, right = values.value(first, scope), values.value(second, scope)
     if isinstance(left, str) and isinstance(right, str) and sign in ("==", "<>"):
-        return sympy.true if (left == right) is (sign == "==") else sympy.false
-    if sign in ("==", "<>") and arithmetic.is_condition(left) and arithmetic.is_condition(right):
-        equal = arithmetic.conditional(left, right, arithmetic.opposite(right))
-        return equal if sign == "==" else arithmetic.opposite(equal)
-    return arithmetic.compared(sign, values.as_number(left, first.at), values.as_number(right, second.at))
+        return TRUE if (left == right) is (sign == "==") else FALSE
+    graph = values.graph
+    if sign in ("==", "<>") and isinstance(left, Condition) and isinstance(right, Condition):
+        equal = graph.conditional(left, right, graph.opposite(right))
+        return equal if sign == "==" else graph.opposite(equal)
+    return graph.compared(sign, values.as_number(left, first.at), values.as_number(right, second.at))
 
 
 def _conditions(values: Values, item: Operation, scope: Scope) -> Value:
     def join(*conditions: Any) -> Any:
         every = item.precedence is Precedence.AND
-        return arithmetic.joined(every, [values.as_condition(each, item.at) for each in conditions])
+        return values.graph.joined(every, [values.as_condition(each, item.at) for each in conditions])
 
     return arithmetic.together(join, [values.value(part, scope) for _, part in item.parts], "condition")
 
@@ -111,7 +99,7 @@ def _conditions(values: Values, item: Operation, scope: Scope) -> Value:
 _OPERATIONS: Final[dict[Precedence, Rule]] = {
     **dict.fromkeys((Precedence.OR, Precedence.AND), _conditions),
     Precedence.NOT: lambda values, item, scope: arithmetic.mapped(
-        lambda value: arithmetic.opposite(values.as_condition(value, item.at)),
+        lambda value: values.graph.opposite(values.as_condition(value, item.at)),
         values.value(item.parts[0][1], scope),
     ),
     Precedence.COMPARISON: _comparison,
@@ -126,7 +114,7 @@ _OPERATIONS: Final[dict[Precedence, Rule]] = {
 
 def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
     tests, parts = values.cases(item, scope)
-    return arithmetic.chosen(tests, [values.value(part, scope) for part in values.in_cases(tests, parts)])
+    return values.graph.chosen(tests, [values.value(part, scope) for part in values.in_cases(tests, parts)])
 
 
 def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
@@ -179,9 +167,11 @@ def _built_in(values: Values, item: Call, scope: Scope) -> Value:
         is_of_two = short == "arctan" and len(item.arguments) == 2
         count, function = arithmetic.FUNCTIONS["atan2" if is_of_two else short]
         given = _arguments(values, item, scope, count)
-        if count == 1:
-            return arithmetic.each(function, given[0])
-        return function(*(arithmetic.scalar(value) for value in given))
+
+        def of_nodes(*nodes: int) -> int:
+            return node_of(values.graph, function(*(Scalar(values.graph, node) for node in nodes)))
+
+        return arithmetic.each(of_nodes, given[0]) if count == 1 else of_nodes(*map(arithmetic.scalar, given))
     if text in _NO_FUNCTIONS:
         values.fail(item.at, f"{text}(...) is not understood here; write it without")
     if values.lookup(item.function, scope) is not None:
@@ -201,30 +191,9 @@ def _arguments(values: Values, item: Call, scope: Scope, count: int | None = Non
 
 
 def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
-    """The derivative of a value with respect to time."""
     if isinstance(value, list):
         return [_derivative(values, element, order, at) for element in value]
-    value = arithmetic.scalar(value)
-    if isinstance(value, Unknown):
-        return Unknown(value.base, value.order + order)
-    graph, places = Graph(), dict[str, int]()
-
-    def resolve(item: Any) -> int:
-        if item == TIME:
-            return graph.time()
-        name = item.base if isinstance(item, Unknown) else item.name
-        k = places.setdefault(name, len(places))
-        return graph.variable(k, item.order) if isinstance(item, Unknown) else graph.parameter(k)
-
-    def symbol(leaf: Leaf) -> Any:
-        if leaf.kind == "t":
-            return TIME
-        name = names[leaf.index]
-        return Unknown(name, leaf.order) if leaf.kind == "u" else sympy.Symbol(name, real=True)
-
-    node = graph.total_derivative(from_sympy(graph, value, resolve), order)
-    names = list(places)
-    return values.check(to_sympy(graph, [node], symbol)[0], at)
+    return values.check(values.graph.total_derivative(arithmetic.scalar(value), order), at)
 
 
 # Functions with special rules
@@ -235,10 +204,11 @@ def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
     if actual is None:
         values.fail(item.at, "homotopy needs actual=")
     simplified = item.arguments[1] if len(item.arguments) > 1 else item.named.get("simplified")
-    found = values.value(actual, scope)
-    if simplified is None or isinstance(found, list | str) or getattr(found, "is_number", True):
-        return found
-    return homotopy(found, values.value(simplified, scope))
+    value, graph = values.value(actual, scope), values.graph
+    if simplified is None or not isinstance(value, int) or not graph.leaves_of(value):
+        return value
+    simpler = values.number(simplified, scope)
+    return graph.call(Op.SELECT, graph.parameter(SIMPLIFIED), value, simpler)
 
 
 def _before(values: Values, item: Call, scope: Scope) -> Value:
@@ -247,16 +217,16 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
     place = item.arguments[0]
     shown = values.lookup(place, scope) if isinstance(place, syntax.Name) else None
     if isinstance(shown, Variable) and shown.name in values.defined:
-        name = shown.name
-    elif (variable := unknown_of(value)) is not None:
-        name = variable.base
-        values.kept.setdefault(name, item.at)
+        unknown = values.graph.variable(shown.name)
+    elif (of_value := values.unknown_of(value)) is not None:
+        unknown = of_value
+        values.kept.setdefault(str(values.graph.leaves[unknown].index), item.at)
     else:
         values.fail(item.at, NOT_DISCRETE)
     if not values.at_event:
         return value
-    before = before_event(name)
-    return condition_of(before) if arithmetic.is_condition(value) else before
+    before = values.before_event(unknown)
+    return values.condition_of(before) if isinstance(value, Condition) else before
 
 
 def _changed(values: Values, item: Call, scope: Scope) -> Value:
@@ -264,12 +234,13 @@ def _changed(values: Values, item: Call, scope: Scope) -> Value:
     before = _before(values, item, scope)
     if values.moments is not None:
         return _moment(values, item, f"{item.function} {len(values.moments)}")
-    change, now = str(item.function) == "change", values.value(item.arguments[0], scope)
-    if change and not arithmetic.is_condition(now):
-        return sympy.Ne(now, before)
+    change, graph = str(item.function) == "change", values.graph
+    now = values.value(item.arguments[0], scope)
+    if change and not isinstance(now, Condition):
+        return graph.compared("<>", now, before)
     now = values.condition(item.arguments[0], scope)
-    begins, ends = sympy.And(now, sympy.Not(before)), sympy.And(before, sympy.Not(now))
-    return sympy.Or(begins, ends) if change else begins
+    was_not = graph.opposite(before)
+    return graph.conditional(now, was_not, before) if change else graph.joined(True, [now, was_not])
 
 
 def _sample(values: Values, item: Call, scope: Scope) -> Value:
@@ -278,23 +249,21 @@ def _sample(values: Values, item: Call, scope: Scope) -> Value:
         values.fail(
             item.at, "sample(...) stands in the condition of a when-equation; let that change a variable"
         )
-    start, period = (as_text(arithmetic.scalar(value)) for value in _arguments(values, item, scope, 2))
+    times = map(arithmetic.scalar, _arguments(values, item, scope, 2))
+    start, period = (event_text(values.graph, time) for time in times)
     return _moment(values, item, f"sample({start}, {period})")
 
 
 def _moment(values: Values, item: Call, name: str) -> Value:
-    """What stands in a condition for what holds at events alone."""
     assert values.moments is not None
-    holds = condition_of(Unknown(name))
-    values.moments[holds] = item
-    return holds
+    values.moments[unknown := values.graph.variable(name)] = item
+    return values.condition_of(unknown)
 
 
 def _initial(values: Values, item: Call, scope: Scope) -> Value:
-    """Whether an event is that at the start of a run."""
     if not values.at_event or _arguments(values, item, scope):
         values.fail(item.at, f"{item.function}(...) is not understood here; write it without")
-    return condition_of(AT_START)
+    return values.condition_of(values.graph.variable(AT_START))
 
 
 def _diff(values: Values, item: Call, scope: Scope) -> Value:
@@ -304,7 +273,7 @@ def _diff(values: Values, item: Call, scope: Scope) -> Value:
         if isinstance(part, Call) and str(part.function) == "$":
             repeats = values.integer(part.arguments[1], scope, "the order of a derivative")
             part = part.arguments[0]
-        of_time = isinstance(part, syntax.Name) and values.value(part, scope) == TIME
+        of_time = isinstance(part, syntax.Name) and values.value(part, scope) == values.graph.time()
         if not of_time or not 1 <= repeats <= HIGHEST_DIFF_ORDER:
             values.fail(
                 item.at,
@@ -330,18 +299,19 @@ def _extreme(values: Values, item: Call, scope: Scope) -> Value:
     numbers = [arithmetic.scalar(value) for value in arithmetic.elements(arguments)]
     if not numbers or (len(numbers) < 2 and not isinstance(arguments[0], list)):
         values.fail(item.at, f"{item.function} takes 2 arguments, or an array with elements")
-    return arithmetic.extreme(item.function.parts[-1][0] == "max", numbers)
+    op = Op.MAX if item.function.parts[-1][0] == "max" else Op.MIN
+    return reduce(partial(values.graph.call, op), numbers)
 
 
 def _total(values: Values, item: Call, scope: Scope) -> Value:
     numbers = [arithmetic.scalar(value) for value in arithmetic.elements(_arguments(values, item, scope, 1))]
-    join = arithmetic.plus if item.function.parts[-1][0] == "sum" else arithmetic.times
+    join = values.graph.plus if item.function.parts[-1][0] == "sum" else values.graph.times
     return values.wrapped(item.at, join, numbers)
 
 
 def _size(values: Values, item: Call, scope: Scope) -> Value:
     arguments = _arguments(values, item, scope)
-    counts = [sympy.Integer(count) for count in arithmetic.sizes(arguments[0])] if arguments else []
+    counts = [values.graph.constant(count) for count in arithmetic.sizes(arguments[0])] if arguments else []
     if len(arguments) == 1:
         return counts
     is_pair = len(arguments) == 2
@@ -351,6 +321,11 @@ def _size(values: Values, item: Call, scope: Scope) -> Value:
     return counts[k - 1]
 
 
+def _identity(values: Values, n: int) -> Value:
+    arithmetic.filled(0, [n, n])
+    return [[values.graph.constant(i == j) for j in range(n)] for i in range(n)]
+
+
 def _filled(values: Values, item: Call, scope: Scope) -> Value:
     name = item.function.parts[-1][0]
     if item.named or len(item.arguments) < 1 + (name == "fill"):
@@ -358,14 +333,15 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     counted = item.arguments[1:] if name == "fill" else item.arguments
     counts = [values.integer(part, scope, f"the size in {name}") for part in counted]
     if name == "identity":
-        return arithmetic.identity(counts[0])
-    value = values.value(item.arguments[0], scope) if name == "fill" else sympy.Integer(int(name == "ones"))
+        return _identity(values, counts[0])
+    value = (
+        values.value(item.arguments[0], scope) if name == "fill" else values.graph.constant(name == "ones")
+    )
     values.spend(math.prod(counts), item.at)
     return arithmetic.filled(value, counts)
 
 
 def _joined(values: Values, item: Call, scope: Scope) -> Value:
-    """Arrays joined along one of their dimensions, from 1."""
     along = values.integer(item.arguments[0], scope, "the dimension of cat")
     return arithmetic.joined_along(along, [values.value(part, scope) for part in item.arguments[1:]])
 
@@ -377,7 +353,7 @@ _EXTRAPOLATION: Final = ("hold", "linear", "", "refuse")
 
 def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     """A value between points, which two more arguments tell how to find."""
-    at, (places, heights, x, *form) = item.at, _arguments(values, item, scope)
+    at, graph, (places, heights, x, *form) = item.at, values.graph, _arguments(values, item, scope)
     if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
         values.fail(at, "interpolate needs two vectors of the same length and a number")
     kinds, number = ["linear", "linear"], arithmetic.scalar(x)
@@ -387,10 +363,10 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     if not all(kinds):
         values.fail(at, "a table that is constant by segments, or periodic, is not understood; write it")
     if kinds[1] == "refuse":
-        within = [arithmetic.compared(">=", number, places[0]), arithmetic.compared("<=", number, places[-1])]
+        within = [graph.compared(">=", number, places[0]), graph.compared("<=", number, places[-1])]
         shown = (scope.instance and scope.instance.shown) or str(item.arguments[2]).rpartition(".")[0]
         about = {"terminal": True, "message": f"the table {shown} ends", "success": False}
-        values.require(at, arithmetic.joined(True, within), about)
+        values.require(at, graph.joined(True, within), about)
     numbers = [[values.as_number(each, at) for each in part] for part in (places, heights)]
     spots = [values.numeric(each, at, "a place in a table") for each in numbers[0]]
     if not spots or any(b <= a for a, b in pairwise(spots)):
@@ -398,11 +374,13 @@ def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
     if len(spots) == 1:
         return numbers[1][0]
     if kinds == ["linear", "linear"] or kinds == ["linear", "hold"]:
-        return arithmetic.interpolate(numbers[0], numbers[1], number, kinds[1])
-    every = sympy.Tuple(*numbers[0], *numbers[1])
-    values.structural.update(symbol.name for symbol in arithmetic.symbols_in(every))
-    tops = [values.numeric(each, at, "a value in a table") for each in numbers[1]]
-    return LookupTable(spots, tops, *kinds)(x)
+        columns: Any = [[Scalar(graph, each) for each in part] for part in numbers]
+        slopes = [(d - c) / (b - a) for (a, b), (c, d) in zip(*map(pairwise, columns), strict=True)]
+        pieces = pieces_of(columns[0], columns[1], [columns[1][:-1], slopes], kinds[1])
+        return node_of(graph, in_pieces(Scalar(graph, number), *pieces))
+    values.structural.update(values.names_in(*numbers[0], *numbers[1]))
+    heights = [values.numeric(each, at, "a value in a table") for each in numbers[1]]
+    return node_of(graph, LookupTable(spots, heights, *kinds)(Scalar(graph, number)))
 
 
 # Functions with special rules, by name.
@@ -427,7 +405,7 @@ _CALLS: Final[dict[str, Rule]] = {
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
     "cat": _joined,
-    "ndims": lambda values, item, scope: sympy.Integer(
+    "ndims": lambda values, item, scope: values.graph.constant(
         len(arithmetic.sizes(*_arguments(values, item, scope, 1)))
     ),
     "vector": lambda values, item, scope: arithmetic.elements(*_arguments(values, item, scope, 1)),
@@ -436,15 +414,15 @@ _CALLS: Final[dict[str, Rule]] = {
 }
 # The rule of every form.
 RULES: Final[Mapping[type, Rule]] = {
-    syntax.Number: lambda values, item, scope: _exact(item.text),
+    syntax.Number: lambda values, item, scope: values.graph.number(item.text),
     syntax.Text: lambda values, item, scope: item.value,
-    syntax.Truth: lambda values, item, scope: sympy.true if item.value else sympy.false,
+    syntax.Truth: lambda values, item, scope: TRUE if item.value else FALSE,
     syntax.Every: lambda values, item, scope: values.fail(item.at, "a colon where a value is expected"),
     syntax.Name: lambda values, item, scope: values.of_name(item, scope),
     Call: _call,
     Operation: lambda values, item, scope: _OPERATIONS[item.precedence](values, item, scope),
     syntax.If: _if,
-    syntax.Range: lambda values, item, scope: [sympy.Integer(k) for k in values.range(item, scope)],
+    syntax.Range: lambda values, item, scope: [*map(values.graph.constant, values.range(item, scope))],
     syntax.Array: _array,
     syntax.Matrix: _matrix,
     syntax.Record: lambda values, item, scope: {

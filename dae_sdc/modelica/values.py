@@ -1,4 +1,4 @@
-"""Values of expressions as SymPy expressions of unknowns and parameters, of numbers, and of names."""
+"""Values of expressions in the graph of a text, of numbers, and of names."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
-import sympy
-
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.expressions.graph import Graph
-from dae_sdc.model.sympy_input import TIME, Unknown, from_sympy
+from dae_sdc.expressions.dag import MOVING, Leaf, Op
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.arithmetic import Value
+from dae_sdc.modelica.arithmetic import FALSE, NOTHING, SIMPLIFIED, TRUE, Algebra, Condition, Value, shown
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
 from dae_sdc.modelica.syntax import similar
 
@@ -25,28 +22,12 @@ LONGEST_PARAMETER: Final = 100
 MOST_EVALUATIONS: Final = 1_000_000
 EVALUATIONS_OF_A_VARIABLE: Final = 40  # By which a model with more variables may have more.
 BEFORE: Final = "pre("  # How the names of values before an event begin.
-AT_START: Final = Unknown("initial()")  # 1 at the event at the start of a run, and else 0.
+AT_START: Final = "initial()"  # The unknown that is 1 at the event at the start of a run, and else 0.
+_FIXED: Final = {SIMPLIFIED: 1.0, NOTHING: math.nan}
 NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
 _Branch = TypeVar("_Branch")
-Asserted: TypeAlias = dict[tuple[int, Any], dict[str, Any]]  # See :attr:`Values.asserted`.
+Asserted: TypeAlias = dict[tuple[int, Condition], dict[str, Any]]  # See :attr:`Values.asserted`.
 Rule: TypeAlias = Callable[["Values", Any, Scope], Value]  # The value of an expression of one form.
-
-
-def condition_of(unknown: Any) -> Any:
-    """The condition that a Boolean variable is, an unknown that is 0 or 1."""
-    return arithmetic.compared(">", unknown, sympy.S.Half)
-
-
-def unknown_of(value: Any) -> Unknown | None:
-    """The unknown that a value is, or that of a Boolean variable; None for another value."""
-    of_condition = isinstance(value, sympy.StrictGreaterThan) and value.args[1] == sympy.S.Half
-    value = value.args[0] if of_condition else value
-    return value if isinstance(value, Unknown) else None
-
-
-def before_event(name: str) -> Unknown:
-    """What stands for the value of an unknown before an event."""
-    return Unknown(f"{BEFORE}{name})")
 
 
 class Values:
@@ -56,7 +37,7 @@ class Values:
         self, library: Library, rules: Mapping[type, Rule], numbers: Mapping[str, float], structural: set[str]
     ) -> None:
         self.library, self.source = library, library.source
-        self.fail = library.source.fail
+        self.fail, self.graph = library.source.fail, Algebra()
         self.structural = structural
         self.variables: dict[str, Variable] = {}
         self.numbers: dict[Variable, float | None] = {}
@@ -67,7 +48,7 @@ class Values:
         self.kept: dict[str, int] = {}  # What must be one of them, with its place in the text.
         self.at_event = False  # Whether what is evaluated stands in a when-equation.
         # In a condition of one what holds at events alone, with its call.
-        self.moments: dict[Any, syntax.Call] | None = None
+        self.moments: dict[int, syntax.Call] | None = None
         # What is asserted of unknowns and parameters with its place, and how its violation is told.
         self.asserted: Asserted = {}
         # What is asserted by what is evaluated, and the choices around it with the place in each.
@@ -76,7 +57,7 @@ class Values:
         self._replacing = numbers
         self._work = self._depth = 0
         self._bounds: dict[tuple[int, int], tuple[Bound, Any]] = {}
-        self._extents: dict[int, tuple[int, int, Any]] = {}
+        self._known: dict[int, Any] = {}  # Numerical values of nodes.
         self._symbols: dict[Variable, Any] = {}
         self._waiting: set[Variable] = set()
         self._constants: dict[syntax.Component, Any] = {}
@@ -103,35 +84,52 @@ class Values:
         """Forget what stands for unknowns, and the values that were made of it."""
         self._symbols = {key: symbol for key, symbol in self._symbols.items() if key.variability}
         self._bounds.clear()
-        for key in [key for key in self.asserted if arithmetic.moving_in(key[1])]:
+        for key in [key for key in self.asserted if self.graph.mark[key[1].node] & MOVING]:
             del self.asserted[key]
+
+    def condition_of(self, unknown: int) -> Condition:
+        """The condition that a Boolean variable is, an unknown that is 0 or 1."""
+        return self.graph.compared(">", unknown, self.graph.number("0.5"))
+
+    def unknown_of(self, value: Value) -> int | None:
+        """The node of the unknown that a value is, or that of a Boolean variable; None for another value."""
+        graph = self.graph
+        if isinstance(value, Condition) and graph.op[value.node] is Op.LT:
+            level, other = graph.args[value.node]
+            value = other if level == graph.number("0.5") else None
+        return value if isinstance(value, int) and value in graph.leaves and value != graph.time() else None
+
+    def before_event(self, unknown: int) -> int:
+        """What stands for the value of an unknown before an event."""
+        return self.graph.variable(f"{BEFORE}{shown(self.graph.leaves[unknown])})")
 
     def number(self, expression: syntax.Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""
         return self.as_number(self.value(expression, scope), expression.at)
 
-    def condition(self, expression: syntax.Expression, scope: Scope) -> Any:
+    def condition(self, expression: syntax.Expression, scope: Scope) -> Condition:
         """The value of an expression that must be a condition."""
         return self.as_condition(self.value(expression, scope), expression.at)
 
-    def as_condition(self, value: Value, at: int) -> Any:
+    def as_condition(self, value: Value, at: int) -> Condition:
         """The value itself if it is a condition."""
-        if not arithmetic.is_condition(value):
+        if not isinstance(value, Condition):
             self.fail(at, "a condition is expected here, such as x > 0")
         return value
 
-    def cases(self, item: syntax.If | syntax.IfEquation, scope: Scope) -> tuple[list[Any], list[Any]]:
+    def cases(self, item: syntax.If | syntax.IfEquation, scope: Scope) -> tuple[list[Condition], list[Any]]:
         """The conditions of a choice that are open, then true, and what there is where each of them holds."""
-        tests, branches = list[Any](), list[Any]()
+        tests, branches = list[Condition](), list[Any]()
         for test, branch in item.branches:
             condition = self.condition(test, scope)
-            if condition != sympy.false:
-                tests, branches = [*tests, condition], [*branches, branch]
-            if condition == sympy.true:
+            if condition != FALSE:
+                tests.append(condition)
+                branches.append(branch)
+            if condition == TRUE:
                 return tests, branches
-        return [*tests, sympy.true], [*branches, item.other]
+        return [*tests, TRUE], [*branches, item.other]
 
-    def in_cases(self, tests: list[Any], branches: Sequence[_Branch]) -> Iterator[_Branch]:
+    def in_cases(self, tests: list[Condition], branches: Sequence[_Branch]) -> Iterator[_Branch]:
         """The branches of a choice one by one; what each asserts until the next holds where it is chosen."""
         around = self._around
         try:
@@ -152,18 +150,17 @@ class Values:
         finally:
             self._asserted_here, self._around = outside
 
-    def require(self, at: int, condition: Any, about: dict[str, Any]) -> None:
+    def require(self, at: int, condition: Condition, about: dict[str, Any]) -> None:
         """Enter what is asserted where the choices around it are taken; ``about`` says how it is told."""
-        chosen = [
-            part for tests, k in self._around for part in (*map(arithmetic.opposite, tests[:k]), tests[k])
-        ]
-        chosen = [part for part in chosen if part != sympy.true]
-        if condition == sympy.false and about["terminal"] and not about["success"] and not chosen:
+        graph = self.graph
+        chosen = [each for tests, k in self._around for each in (*map(graph.opposite, tests[:k]), tests[k])]
+        here = graph.joined(True, chosen)
+        if condition == FALSE and about["terminal"] and not about["success"] and here == TRUE:
             self.fail(at, f"what is asserted does not hold: {about['message']}")
-        holds = arithmetic.joined(False, [condition, *map(arithmetic.opposite, chosen)])
-        if any(holds.has(moment.args[0]) for moment in self.moments or ()):
+        holds = graph.joined(False, [condition, graph.opposite(here)])
+        if self.moments and not self.moments.keys().isdisjoint(graph.below([holds.node])):
             self.fail(at, "what is asserted of events alone is not understood; write it in a when-equation")
-        if holds != sympy.true:
+        if holds != TRUE:
             self._asserted_here[at, holds] = about
 
     def bound(self, bound: Bound) -> Value:
@@ -176,9 +173,8 @@ class Values:
             if not isinstance(value, list):
                 break
             if len(value) != size:
-                self.fail(
-                    bound.expression.at, f"an array of {len(value)} for one of {size}; give it equal sizes"
-                )
+                what = f"an array of {len(value)} for one of {size}"
+                self.fail(bound.expression.at, f"{what}; give it equal sizes")
             value = value[k]
         return value
 
@@ -192,13 +188,12 @@ class Values:
 
     def check(self, value: Any, at: int) -> Any:
         """The value itself; an error if the expression is too deep or too long."""
-        if isinstance(value, sympy.Basic) and value.args:
-            depth, size = arithmetic.extent(value, self._extents)
+        if isinstance(node := getattr(value, "node", value), int) and self.graph.args[node]:
+            depth, size = self.graph.extent(node)
             self.spend(size, at)
             if depth > DEEPEST_VALUE or size > LONGEST_VALUE:
-                self.fail(
-                    at, "with all that its names stand for this is too long; write parts of it as variables"
-                )
+                what = "with all that its names stand for this is too long"
+                self.fail(at, f"{what}; write parts of it as variables")
         return value
 
     def wrapped(self, at: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -212,39 +207,39 @@ class Values:
 
     def as_number(self, value: Value, at: int) -> Any:
         """The value itself if it is one number; an error with the line otherwise."""
-        return self.wrapped(at, arithmetic.scalar, value)
+        return value if type(value) is int else self.wrapped(at, arithmetic.scalar, value)
 
-    def numeric(self, value: Any, at: int, what: str) -> float:
+    def numeric(self, value: int | Condition, at: int, what: str) -> float:
         """The numerical value of an expression of parameters."""
-        if value.is_Number:
-            return float(value)
-        graph, leaves = Graph(), list[float]()
 
-        def resolve(item: Any) -> int:
-            if isinstance(item, Unknown) or item == TIME:
-                raise InputError(f"{what} depends on {item}, which is no parameter")
-            variable = self.variables[item.name]
+        def number_of(leaf: Leaf) -> float:
+            if leaf.kind != "p":
+                raise InputError(f"{what} depends on {shown(leaf)}, which is no parameter")
+            if str(leaf.index) in _FIXED:
+                return _FIXED[str(leaf.index)]
+            variable = self.variables[str(leaf.index)]
             number = self.numbers.get(variable)
             if number is None:
                 raise InputError(f"{what} needs a value of parameter {variable.shown}; give it one")
-            leaves.append(number)
-            return graph.parameter(len(leaves) - 1)
+            return number
 
-        node = self.wrapped(at, from_sympy, graph, value, resolve)
-        number = float(graph.numeric([node], lambda leaf: leaves[leaf.index])[0])
+        node = value.node if isinstance(value, Condition) else value
+        number = float(self.wrapped(at, self.graph.numeric, [node], number_of, self._known)[0])
         if not math.isfinite(number):
             self.fail(at, f"{what} has no finite value: {number}; correct it")
         return number
 
-    def decided(self, value: Value, at: int, what: str) -> Any:
+    def decided(self, value: Value, at: int, what: str) -> Condition:
         """Whether a condition of structural parameters holds; the arguments are those of :meth:`numeric`."""
-        if value in arithmetic.TRUTHS:
-            return value
-        if not arithmetic.is_condition(value):
+        if not isinstance(value, Condition):
             self.fail(at, f"{what} must be true or false")
         holds = self.numeric(value, at, what)
-        self.structural.update(symbol.name for symbol in arithmetic.symbols_in(value))
-        return sympy.true if holds else sympy.false
+        self.structural.update(self.names_in(value))
+        return TRUE if holds else FALSE
+
+    def names_in(self, *values: int | Condition) -> set[str]:
+        """The names in expressions and conditions."""
+        return {str(leaf.index) for value in values for leaf in self.graph.leaves_in(value)}
 
     def integer(self, expression: syntax.Expression, scope: Scope, what: str) -> int:
         """The value of a structural integer, such as a size; ``what`` is its name in messages."""
@@ -255,7 +250,7 @@ class Values:
         number = self.numeric(value, at, what)
         if number != round(number) or abs(number) > 1e9:
             self.fail(at, f"{what} must be an integer; got {number:.10g}")
-        self.structural.update(symbol.name for symbol in arithmetic.symbols_in(value))
+        self.structural.update(self.names_in(value))
         return round(number)
 
     def range(self, item: syntax.Range, scope: Scope) -> range:
@@ -288,18 +283,19 @@ class Values:
             return self.of_member(item, name)
         words = [word for word, _ in parts]
         if words == ["time"]:
-            return TIME
+            return self.graph.time()
         if words[:-1] == ["Modelica", "Constants"] and words[-1] in arithmetic.CONSTANTS:
-            return arithmetic.CONSTANTS[words[-1]]
+            graph = self.graph
+            return graph.constant("pi") if words[-1] == "pi" else graph.call(Op.EXP, graph.one)
         constant = self.library.constant(words, scope.definition)
         if constant is not None:
             return self.picked(self._constant(*constant), parts[-1][1], scope, name)
         if literals := self.library.literals(name, scope.definition):
-            return [sympy.Integer(k) for k in range(1, len(literals) + 1)]
+            return [self.graph.constant(k) for k in range(1, len(literals) + 1)]
         if words == ["t"]:
-            return TIME
+            return self.graph.time()
         if words == ["Pi"]:
-            return sympy.pi
+            return self.graph.constant("pi")
         raise self.unknown(name, scope)
 
     def unknown(self, name: syntax.Name, scope: Scope) -> InputError:
@@ -354,25 +350,24 @@ class Values:
         if not isinstance(item, list):
             self.fail(name.at, f"{name} is no array, or has fewer sizes; remove the subscript")
         where, rest = self.places(subscripts[0], len(item), scope, name), subscripts[1:]
-        if isinstance(where, Sequence):
-            return [self.picked(item[k], rest, scope, name) for k in where]
         if isinstance(where, int):
             return self.picked(item[where], rest, scope, name)
+        if not where or not isinstance(where[0], Condition):
+            return [self.picked(item[k], rest, scope, name) for k in where]
         every = [self.of_member(self.picked(part, rest, scope, name), name) for part in item]
-        tests = [*(arithmetic.near(where, k) for k in range(1, len(item))), sympy.true]
-        return self.wrapped(name.at, arithmetic.chosen, tests, every)
+        return self.wrapped(name.at, self.graph.chosen, [*where[:-1], TRUE], every)
 
     def places(self, subscript: syntax.Expression, size: int, scope: Scope, name: syntax.Expression) -> Any:
-        """The place, from 0, that a subscript selects, or several; or one of unknowns, which is watched."""
+        """The place, from 0, that a subscript selects, or several; of unknowns a condition for each place."""
         if isinstance(subscript, syntax.Every):
             return range(size)
-        inside = scope.inner({"end": sympy.Integer(size)})
+        inside = scope.inner({"end": self.graph.constant(size)})
         value, what = self.value(subscript, inside), f"the subscript of {name}"
-        if not isinstance(value, Sequence) and arithmetic.moving_in(self.as_number(value, subscript.at)):
+        several = isinstance(value, list)
+        if not several and self.graph.mark[self.as_number(value, subscript.at)] & MOVING:
             about = {"message": f"{what} leaves it", "terminal": True, "success": False}
-            self.require(subscript.at, arithmetic.near(value, 1, size), about)
-            return value
-        several = isinstance(value, Sequence)
+            self.require(subscript.at, self.graph.near(value, 1, size), about)
+            return [self.graph.near(value, k) for k in range(1, size + 1)]
         numbers = [self.whole(k, subscript.at, what) for k in (value if several else [value])]
         for k in numbers:
             if not 1 <= k <= size:
@@ -386,7 +381,7 @@ class Values:
             return [self.of_member(element, name) for element in item]
         if isinstance(item, Instance) and item.definition is not None and item.definition.kind == "record":
             return {word: self.of_member(part, name) for word, part in item.members.items()}
-        if isinstance(item, sympy.Basic | dict):
+        if isinstance(item, int | Condition | dict):
             return item
         if isinstance(item, Instance):
             self.fail(name.at, f"{name} is a component; write which of its variables is meant")
@@ -412,18 +407,16 @@ class Values:
 
     def _unknown(self, variable: Variable) -> Value:
         if variable.name not in self.defined:
-            unknown = Unknown(variable.name)
-            return condition_of(unknown) if variable.type == "Boolean" else unknown
+            unknown = self.graph.variable(variable.name)
+            return self.condition_of(unknown) if variable.type == "Boolean" else unknown
         value = self.defined[variable.name]()
-        if arithmetic.is_condition(value) != (variable.type == "Boolean") or isinstance(value, list | str):
+        if isinstance(value, Condition) != (variable.type == "Boolean") or isinstance(value, list | str):
             self.fail(variable.at, f"{variable.shown} is of type {variable.type}, and its value is not")
         return value
 
-    def truth(self, value: Value, at: int) -> Any:
+    def truth(self, value: Value, at: int) -> int:
         """A number, or the number 0 or 1 for a condition."""
-        if arithmetic.is_condition(value):
-            return arithmetic.choice([(value, sympy.S.One), (sympy.true, sympy.S.Zero)])
-        return self.as_number(value, at)
+        return value.node if isinstance(value, Condition) else self.as_number(value, at)
 
     def _parameter(self, variable: Variable) -> Value:
         if variable.type == "enumeration":
@@ -443,13 +436,13 @@ class Values:
                 return self._independent(variable, number, variable.at)
             if number not in (0, 1):
                 self.fail(variable.at, f"{what} must be true or false; got {number:.10g}")
-            return sympy.true if number else sympy.false
+            return TRUE if number else FALSE
         given = variable.value or variable.attributes.get("start")  # as the language has it
         if given is None:
             if variable.type == "Boolean" or variable.variability == "constant":
                 self.fail(variable.at, f"{variable.shown} has no value; give it one")
             self.numbers[variable] = None
-            return sympy.Symbol(variable.name, real=True)
+            return self.graph.parameter(variable.name)
         at, value = given.expression.at, self.bound(given)
         if variable.type == "Boolean":
             return self.decided(value, at, what)
@@ -457,31 +450,33 @@ class Values:
         if variable.variability == "constant":
             self.numbers[variable] = self.numeric(value, at, what)
             return value
-        moving = arithmetic.moving_in(value)
-        if moving and all(str(symbol) in self.calculated for symbol in moving):
+        moving = [*map(shown, self.graph.leaves_in(value, moving=True))]
+        if moving and self.calculated.issuperset(moving):
             return value
         if moving:
             self.fail(at, f"{what} depends on {moving[0]}, which is no parameter")
-        symbols = arithmetic.symbols_in(value)
-        if symbols and variable.name not in self.structural:
-            if arithmetic.extent(value, self._extents)[1] <= LONGEST_PARAMETER:
-                return value
+        names = self.names_in(value)
+        if (
+            names
+            and variable.name not in self.structural
+            and self.graph.extent(value)[1] <= LONGEST_PARAMETER
+        ):
+            return value
         # What is long would stand in many equations; it is a number, and so are those it is made of.
-        self.structural.update(symbol.name for symbol in symbols)
+        self.structural.update(names)
         return self._independent(variable, self.numeric(value, at, what), at)
 
-    def _independent(self, variable: Variable, number: float, at: int) -> Any:
+    def _independent(self, variable: Variable, number: float, at: int) -> int:
         """The value in equations of a parameter with a number: its symbol, or the number if structural."""
         if not math.isfinite(number) or (variable.type == "Integer" and number != round(number)):
             kind = "an integer" if variable.type == "Integer" else "finite"
             self.fail(at, f"the value of {variable.shown} must be {kind}; got {number:.10g}")
         self.numbers[variable] = number
         if variable.name in self.structural:
-            return self.wrapped(at, arithmetic.rational, repr(number))
-        return sympy.Symbol(variable.name, real=True)
+            return self.graph.number(repr(number))
+        return self.graph.parameter(variable.name)
 
     def _constant(self, component: syntax.Component, definition: syntax.ClassDefinition) -> Value:
-        """The value of a constant of a class."""
         if component not in self._constants:
             if component.modification is None or component.modification.value is None:
                 self.fail(component.at, f"the constant {component.name} has no value; give it one")

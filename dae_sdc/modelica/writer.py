@@ -7,21 +7,25 @@ import html
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import COMPARISONS, Leaf, Op, name_and_order
+from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.source import TEXT, Language, Writer
 from dae_sdc.files import check_place, replacing
 from dae_sdc.model.model import Model
+from dae_sdc.modelica.arithmetic import Condition, conjuncts, denied, opposite, shown
 from dae_sdc.modelica.syntax import KEYWORDS
 
 LONGEST_EXPRESSION: Final = 1_000_000  # Characters; what it shares is written at each place.
 _LANGUAGE: Final = Language({}, "{}^{}", {**TEXT.signs, Op.POW: ("^", 3)})
+_OF_EVENTS: Final = Language({}, signs=TEXT.signs, digits=False)
 # Functions that the language does not have.
 _FORMULAS: Final = {
     Op.ASINH: "log({0} + sqrt({0}^2 + 1))",
@@ -65,18 +69,61 @@ def _attributes(values: Mapping[str, float | str | None]) -> str:
     return f"({', '.join(parts)})" if parts else ""
 
 
-class _Expressions(Writer):
-    """Texts of nodes in Modelica, where a condition is no number."""
+class Conditions(Writer):
+    """Texts of nodes in a language where a condition is no number, as that of events."""
+
+    choice = "({1} if {0} else {2})"
+    # Names of what events alone change, which is equal to something where neither is larger.
+    discrete: Collection[str] = ()
+
+    def _written(self, node: int) -> tuple[str, int]:
+        op, operands, number = self.graph.op[node], self.graph.operands(node), self.graph.numbers.get(node)
+        if op is Op.SELECT or op in COMPARISONS:
+            values = [self._texts[each][0] for each in operands[1:]] if op is Op.SELECT else ["1", "0"]
+            return self.choice.format(self.condition(operands[0] if op is Op.SELECT else node), *values), 4
+        if isinstance(number, Fraction) and not self._language.digits:
+            return repr(float(number)).removesuffix(".0"), 4
+        return super()._written(node)
+
+    def condition(self, node: int) -> str:
+        """A condition that holds where a number is not 0."""
+        graph, op, other = self.graph, self.graph.op[node], denied(self.graph, node)
+        if op in COMPARISONS:
+            return super()._written(node)[0]
+        if other is None and op is not Op.MUL:
+            return f"abs({self._texts[node][0]}) > 0"
+        parts = conjuncts(graph, node if other is None else other)
+        sides = graph.args[parts[0]] if len(parts) == 2 and graph.op[parts[0]] is Op.LE else ()
+        if sides and graph.args[parts[1]] == sides[::-1] and graph.op[parts[1]] is Op.LE:
+            names = [self._name(leaf) for leaf in graph.leaves_of(*sides)]
+            if self.choice is Conditions.choice and not all(name in self.discrete for name in names):
+                return (" != " if other else " == ").join(self._part(side, 1) for side in sides)
+        if len(parts) == 1:
+            return f"not ({self.condition(parts[0])})"
+        ways = parts if other is None else [opposite(graph, part) for part in parts]
+        texts = [self.condition(k) if graph.op[k] in COMPARISONS else f"({self.condition(k)})" for k in ways]
+        return (" or " if other else " and ").join(texts)
+
+
+def event_text(graph: Graph, value: Any, discrete: Collection[str] = ()) -> str:
+    """An expression or condition of named leaves as texts of events have it; a text itself."""
+    if isinstance(value, str):
+        return value
+    writer = Conditions(graph, shown, _OF_EVENTS)
+    writer.discrete = discrete
+    text = writer.text(getattr(value, "node", value))
+    return writer.condition(value.node) if isinstance(value, Condition) else text
+
+
+class _Expressions(Conditions):
+    """Texts of nodes in Modelica."""
+
+    choice = "(if {0} then {1} else {2})"
 
     def _written(self, node: int) -> tuple[str, int]:
         op, operands = self.graph.op[node], self.graph.operands(node)
-        texts = [self._texts[operand][0] for operand in operands]
-        if op is Op.SELECT:
-            return f"(if {self.condition(operands[0])} then {texts[1]} else {texts[2]})", 4
-        if op in COMPARISONS:
-            return f"(if {self.condition(node)} then 1 else 0)", 4
         if op in _FORMULAS:
-            return f"({_FORMULAS[op].format(f'({texts[0]})')})", 4
+            return f"({_FORMULAS[op].format(f'({self._texts[operands[0]][0]})')})", 4
         text, binding = super()._written(node)
         if text in ("inf", "-inf", "nan") and not operands:
             raise InputError("a number in the equations is not finite, which Modelica cannot write")
@@ -85,31 +132,6 @@ class _Expressions(Writer):
         if op is Op.INTPOW and self.graph.args[node][1] < 0:
             text = text.replace("^-", "^(-") + ")"
         return text, 1 if text.startswith("-") else binding
-
-    def condition(self, node: int) -> str:
-        """A condition that holds where a number is not 0."""
-        op, operands = self.graph.op[node], self.graph.operands(node)
-        if op in COMPARISONS:
-            return f"{self._part(operands[0], 1)} {'<' if op is Op.LT else '<='} {self._part(operands[1], 1)}"
-        if op is Op.MUL:
-            return " and ".join(f"({self.condition(operand)})" for operand in operands)
-        denied = self._denied(node)
-        if denied is not None:
-            return f"not ({self.condition(denied)})"
-        return f"abs({self._texts[node][0]}) > 0"
-
-    def _denied(self, node: int) -> int | None:
-        """What is 0 or 1 in 1 minus that."""
-        graph = self.graph
-        if graph.op[node] is not Op.ADD or graph.one not in graph.args[node]:
-            return None
-        denied = graph.neg(next((each for each in graph.args[node] if each != graph.one), graph.one))
-        return denied if self._is_truth(denied) else None
-
-    def _is_truth(self, node: int) -> bool:
-        op = self.graph.op[node]
-        is_product = op is Op.MUL and all(map(self._is_truth, self.graph.args[node]))
-        return op in COMPARISONS or is_product or self._denied(node) is not None
 
 
 class _FlatClass:
