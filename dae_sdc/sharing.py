@@ -113,7 +113,7 @@ def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         with EQUATIONS:
             before = gc.get_threshold()
-            gc.set_threshold(*OFTEN)
+            gc.set_threshold(*(OFTEN if 0 < before[0] < OFTEN[0] else before))
             try:
                 return function(*args, **kwargs)
             finally:
