@@ -495,6 +495,7 @@ class ModifiedNewton:
         """Call :func:`factorize_anew`, for which compiled code has a C function of its own."""
         return factorize_anew(self, which)
 
+    @np.errstate(over="ignore")  # which a shorter step cures
     def _damped(self, system: ImplicitSystem, history: list[float]) -> bool:
         """Newton's method with a fresh matrix each time and steps cut until the next correction shrinks."""
         residual = system.residual()
