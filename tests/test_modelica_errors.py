@@ -113,6 +113,7 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("f g;", "function\nf output Real y; algorithm y := 1; end f; "),
      2, "function f cannot be a component"),
     (model("Real x =\nA(1);", "model A Real x; end A; "), 2, "model A is called like a function"),
+    (model("Real x =\nf(1);", "function f input Real a; end f; "), 2, "function f has no output"),
     (model("\nextends Real;"), 2, "Real cannot be extended"),
     # Values
     (model("\nparameter Real p = p + 1;"), 2, "p depends on itself"),

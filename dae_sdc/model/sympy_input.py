@@ -112,7 +112,7 @@ def homotopy(actual: Any, simplified: Any) -> Any:
     2.0
     """
     both = actual, simplified
-    with suppress(TypeError):  # of what is neither an expression nor a number
+    with suppress(TypeError, OverflowError):  # of what is neither an expression nor a float
         if not any(isinstance(part + 0.0, complex) for part in both):
             return Homotopy(*both) if any(isinstance(part, sympy.Basic) for part in both) else actual
     raise InputError(f"homotopy takes two expressions or real numbers; got {shown(both)}")

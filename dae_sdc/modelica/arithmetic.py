@@ -21,9 +21,8 @@ MOST_BITS: Final = 4096  # Largest number of bits of numerator and denominator o
 LONGEST_NUMBER: Final = 400  # Largest number of digits of a number in the text.
 LARGEST_DECIMAL_EXPONENT: Final = 308  # Largest one of numbers and powers in the text, that of a double.
 LARGEST_BINARY_EXPONENT: Final = 1020  # Largest one of a computed number, slightly below that of a double.
-SIMPLIFIED: Final = (
-    "homotopy()"  # The parameter that is 0 where homotopies have their simpler values, else 1.
-)
+# The parameter that is 0 where homotopies have their simpler values, else 1.
+SIMPLIFIED: Final = "homotopy()"
 NOTHING: Final = "nothing()"  # The parameter that stands for what has no value yet.
 
 # The node of a number or expression, a condition, a text, a list of values, or a dictionary of fields.

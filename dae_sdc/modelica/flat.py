@@ -131,9 +131,8 @@ def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterat
             yield shown(values.graph.leaves[unknown])
 
 
-_Told: TypeAlias = list[
-    tuple[Condition, dict[str, Any]]
-]  # Where it is told, and arguments of :meth:`Model.when`.
+# Where it is told, and arguments of :meth:`Model.when`.
+_Told: TypeAlias = list[tuple[Condition, dict[str, Any]]]
 
 
 def _happening(

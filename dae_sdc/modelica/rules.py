@@ -150,7 +150,9 @@ def _call(values: Values, item: Call, scope: Scope) -> Value:
     if isinstance(function, syntax.ClassDefinition) and not function.built_in:
         if function.kind not in ("function", "record"):
             values.fail(item.at, f"{function.kind} {text} is called like a function")
-        return results(values, item, scope)[0]
+        if not (news := results(values, item, scope)):
+            values.fail(item.at, f"function {text} has no output; declare one")
+        return news[0]
     # x(t) is the unknown x.
     argument = item.arguments[0] if len(item.arguments) == 1 and not item.named else None
     of_time = isinstance(argument, syntax.Name) and str(argument) in ("t", "time")
