@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from scipy.integrate import solve_ivp
 import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.errors import InputError
+from dae_sdc.modelica import reader
 from dae_sdc.modelica.reader import read_modelica, read_modelica_text
 
 BUNDLED = Path(ds.__file__).parent / "problems" / "modelica"
@@ -286,6 +289,23 @@ def test_the_command_line_chooses_the_reader(tank: Path, capsys: pytest.CaptureF
         cli.main(["structure", "two.mo", "--library", "nowhere"])
     assert "needs a directory; got 'nowhere'" in capsys.readouterr().err
     assert "DAE_SDC_READER" not in os.environ
+
+
+def test_other_threads_read_while_rumoca_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    text, flattened = (
+        "model M Real x(start = 1, fixed = true); equation der(x) = -x; end M;",
+        reader.flattened,
+    )
+
+    def with_another(*arguments: Any) -> Any:
+        other = threading.Thread(target=read_modelica_text, args=[text], kwargs={"reader": "own"})
+        other.start()
+        other.join(10.0)
+        assert not other.is_alive()
+        return flattened(*arguments)
+
+    monkeypatch.setattr(reader, "flattened", with_another)
+    assert read_modelica_text(text, reader="rumoca").names == ("x",)
 
 
 def test_a_model_says_where_rumoca_has_read_it() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -248,15 +247,19 @@ def linear_form(graph: Graph, root: int) -> tuple[dict[tuple[int, int], int], in
     else:
         return {key: factors[key] for key in sorted(factors) if not graph.is_zero(factors[key])}, rest
     slopes = sorted(graph.slopes(root).items())
-    if not any(graph.mark[slope] & MOVING for _, slope in slopes):
-        with suppress(InputError):  # where the expression is not defined at 0
-            (rest,) = graph.substitute(
-                [root], {graph.variable(*jet): graph.zero for jet in graph.jets_of(root)}
-            )
-            # Step functions and choices have constant derivatives too, but are not linear.
-            if sum_of(graph, ((slope, graph.variable(*jet)) for jet, slope in slopes), rest) == root:
-                return dict(slopes), rest
-    return None
+    if any(graph.mark[slope] & MOVING for _, slope in slopes):
+        return None
+    left = _without(graph, root, (graph.variable(*jet) for jet in graph.jets_of(root)))
+    terms = ((slope, graph.variable(*jet)) for jet, slope in slopes)
+    # Step functions and choices have constant derivatives too, but are not linear.
+    return None if left is None or sum_of(graph, terms, left) != root else (dict(slopes), left)
+
+
+def _without(graph: Graph, root: int, leaves: Iterable[int]) -> int | None:
+    try:
+        return graph.substitute([root], dict.fromkeys(leaves, graph.zero))[0]
+    except InputError:  # the expression is not defined where these are 0
+        return None
 
 
 class _Candidate(NamedTuple):
@@ -371,12 +374,9 @@ class LinearElimination:
                 node = graph.variable(j)
                 divisor = slopes.get(node, graph.zero)
                 fits = not spans[j] and not graph.mark[divisor] & MOVING and self.constants.divides(divisor)
-                if not fits or not self._replaceable(j):
-                    continue
-                with suppress(InputError):  # where the expression is not defined at 0
-                    left = graph.substitute([root], {node: graph.zero})[0]
-                    if graph.add(graph.mul(divisor, node), left) == root:
-                        yield _Candidate(j, i, graph.neg(graph.div(left, divisor)), divisor, False)
+                left = _without(graph, root, [node]) if fits and self._replaceable(j) else None
+                if left is not None and graph.add(graph.mul(divisor, node), left) == root:
+                    yield _Candidate(j, i, graph.neg(graph.div(left, divisor)), divisor, False)
 
     def _replaceable(self, j: int) -> bool:
         """Whether an expression that is not linear may stand for an unknown: nothing else depends on it."""

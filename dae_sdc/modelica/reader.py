@@ -124,7 +124,6 @@ def read_modelica_text(given: TextOptions) -> Model:
     return _read(Source(given.text, given.file), given)
 
 
-@one_at_a_time
 @under_way("the model was read")
 def _read(source: Source, given: Reading) -> Model:
     reader = given.reader or os.environ.get(READER_VARIABLE)
@@ -137,7 +136,7 @@ def _read(source: Source, given: Reading) -> Model:
     try:
         if reader == "rumoca":
             return _by_rumoca(source, numbers, given)
-        builder = _Builder(source, parse(source), numbers)
+        builder = _Builder(source, one_at_a_time(parse)(source), numbers)
         return builder.model(builder.chosen(given.name))
     except InputError as error:
         if reader or not (given.libraries or _MORE.search(str(error))):
@@ -183,6 +182,7 @@ class _Builder:
             if structural == before:
                 return flat
 
+    @one_at_a_time
     def model(self, definition: ClassDefinition, structural: Iterable[str] = ()) -> Model:
         """The model of a class, in which some parameters are numbers."""
         flat = self.flat(definition, {*structural})

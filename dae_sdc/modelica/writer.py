@@ -73,8 +73,8 @@ class Conditions(Writer):
     """Texts of nodes in a language where a condition is no number, as that of events."""
 
     choice = "({1} if {0} else {2})"
-    # Names of what events alone change, which is equal to something where neither is larger.
-    discrete: Collection[str] = ()
+    # Names of what events alone change, which is equal to something where neither is larger; None for all.
+    discrete: Collection[str] | None = ()
 
     def _written(self, node: int) -> tuple[str, int]:
         op, operands, number = self.graph.op[node], self.graph.operands(node), self.graph.numbers.get(node)
@@ -96,7 +96,7 @@ class Conditions(Writer):
         sides = graph.args[parts[0]] if len(parts) == 2 and graph.op[parts[0]] is Op.LE else ()
         if sides and graph.args[parts[1]] == sides[::-1] and graph.op[parts[1]] is Op.LE:
             names = [self._name(leaf) for leaf in graph.leaves_of(*sides)]
-            if self.choice is Conditions.choice and not all(name in self.discrete for name in names):
+            if self.discrete is not None and not all(name in self.discrete for name in names):
                 return (" != " if other else " == ").join(self._part(side, 1) for side in sides)
         if len(parts) == 1:
             return f"not ({self.condition(parts[0])})"
@@ -118,7 +118,7 @@ def event_text(graph: Graph, value: Any, discrete: Collection[str] = ()) -> str:
 class _Expressions(Conditions):
     """Texts of nodes in Modelica."""
 
-    choice = "(if {0} then {1} else {2})"
+    choice, discrete = "(if {0} then {1} else {2})", None
 
     def _written(self, node: int) -> tuple[str, int]:
         op, operands = self.graph.op[node], self.graph.operands(node)

@@ -168,10 +168,11 @@ def guesses_of(given: Any) -> Any:
 
 def _require_within_bounds(equations: Equations, request: SolveOptions, start: Start) -> None:
     """Refuse a start outside the bounds of its unknowns, which may have been given as it is."""
-    bounds, names = request.bounds, equations.written.names
-    model = equations.model if bounds is None else equations.whole
-    own = bounds_of_model(model, bounds) if equations.of_model else None
-    limits = own or bounds_of(bounds, names, "unknown of the function")
+    bounds = request.bounds
+    if equations.of_model:
+        limits = bounds_of_model(equations.model if bounds is None else equations.whole, bounds)
+    else:
+        limits = bounds_of(bounds, equations.written.names, "unknown of the function")
     values = zip(equations.problem.names, start.u.tolist(), strict=True)
     require_within(f"the start at t={start.t0:.6g}", values, limits)
 
