@@ -268,17 +268,17 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
     stages, failure, digest = None, None, ""
     try:
         with limited():
-            stages = prepared(request)
-        _, equations, start = stages
-        form: Form | None = getattr(equations.problem, "form", None)
-        programs = () if form is None else (form.residual.digest(), form.jumps and form.jumps.names)
-        remarks, numbers = (equations.told, equations.remark, start.remark), start.u.tobytes()
-        problem = equations.problem
-        # Other slopes, in which all that the equations read has its part, suit some of them not.
-        slopes = attach(np.linspace(1.0, 2.0, problem.n), problem.n_diff)
-        with suppress(Exception), np.errstate(all="ignore"), uncounted(problem):
-            numbers += problem.evaluate(start.u.copy(), slopes, start.t0).tobytes()
-        digest = repr((remarks, equations.problem.index, programs, numbers))
+            read = prepared(request)
+            _, equations, start = read
+            form: Form | None = getattr(equations.problem, "form", None)
+            programs = () if form is None else (form.residual.digest(), form.jumps and form.jumps.names)
+            remarks, numbers = (equations.told, equations.remark, start.remark), start.u.tobytes()
+            problem = equations.problem
+            # Other slopes, in which all that the equations read has its part, suit some of them not.
+            slopes = attach(np.linspace(1.0, 2.0, problem.n), problem.n_diff)
+            with suppress(Exception), np.errstate(all="ignore"), uncounted(problem):
+                numbers += problem.evaluate(start.u.copy(), slopes, start.t0).tobytes()
+        digest, stages = repr((remarks, equations.problem.index, programs, numbers)), read
     except (Exception, SystemExit) as error:  # sys.exit in a function of one rank must end the others too
         failure = error
     ends = isinstance(failure, TimeLimitError) or not isinstance(failure, Exception | None)
