@@ -20,7 +20,7 @@ from dae_sdc.initial.consistent import SolvedBlock
 from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
 from dae_sdc.initial.paths import BlockEquations
 from dae_sdc.initial.solver import SEARCH, Given, pivots
-from dae_sdc.initial.systems import NotPolynomialError, nearest_angle, reader_of
+from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle
 from dae_sdc.jets.graph import Integers, leaf_values
 from dae_sdc.jets.scalars import Reals, many_digits
 from dae_sdc.polynomials.homotopy import solve_polynomials
@@ -389,7 +389,7 @@ class BlockSolver:
 
     def _by_homotopy(self, block: Block, x: Vector, counts: Counter[str]) -> Vectors:
         near = x[block.cols]
-        reader = reader_of(self.system, block.part.nodes, block.cols.tolist(), x)
+        reader = Reader(self.system, block.part.nodes, block.cols.tolist(), x)
         branches = list(reader.branches())
         paths = sum(branch.paths for branch in branches if branch.constant is None)
         if paths > self.options.most_paths:
@@ -468,7 +468,7 @@ class BlockSolver:
 
     def _by_newton(self, block: Block, x: Vector, starts: int) -> Vectors:
         cols = block.cols
-        units = reader_of(self.system, block.part.nodes, cols.tolist(), x).angles()
+        units = Reader(self.system, block.part.nodes, cols.tolist(), x).angles()
         block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}
         sizes = self.given.sizes[cols]
         bounds = None if self.given.bounds is None else self.given.bounds[:, cols]

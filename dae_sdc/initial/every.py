@@ -22,7 +22,7 @@ from dae_sdc.initial.systems import (
     TRIGONOMETRIC,
     NotPolynomialError,
     Polynomials,
-    reader_of,
+    Reader,
 )
 from dae_sdc.jets.graph import leaf_values
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
@@ -482,7 +482,7 @@ def solution_sets(
         equations = tuple(system.row_names[i] for i in rows)
         said: dict[str, Any] = {"stage": group.stage, "equations": equations}
         try:
-            branches = list(reader_of(system, system.rows(rows).nodes, cols, x).branches(isolated=False))
+            branches = list(Reader(system, system.rows(rows).nodes, cols, x).branches(isolated=False))
         except NotPolynomialError as why:
             found.append(SolutionSet(**said, variables=names, reason=f"no polynomials: {why}"))
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -15,7 +15,6 @@ import numpy.typing as npt
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.expressions.dag import Leaf, Op
-from dae_sdc.expressions.graph import Graph
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.jets.graph import leaf_values
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
@@ -233,19 +232,6 @@ class Polynomials:
         return found
 
 
-def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: Vector) -> Reader:
-    """A reader of equations of a model as polynomials in some of the values."""
-    # Shapes: x (jets,).
-    jets = [system.jets[j] for j in cols]
-    return Reader(
-        system.model.graph,
-        roots,
-        [Leaf("u", j, k) for j, k in jets],
-        [system.jet_names[j] for j in cols],
-        leaf_values(system.place, system.known, x),
-    )
-
-
 def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
     """The angles x nearest to ``near`` for which ``unit`` x equals the given angles up to whole turns."""
     period = 2.0 * math.pi / abs(unit)
@@ -254,29 +240,24 @@ def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
 
 
 class Reader:
-    """Conversion of equations of a graph to polynomials in some of its leaves."""
+    """Conversion of equations of a model to polynomials in some of the values."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        roots: Sequence[int],
-        unknowns: Sequence[Leaf],
-        names: Sequence[str],
-        values: Callable[[Leaf], float],
-    ) -> None:
-        self.graph, self.roots, self.names = graph, list(roots), tuple(names)
-        self._number = {leaf: j for j, leaf in enumerate(unknowns)}
+    def __init__(self, system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: Vector) -> None:
+        # Shapes: x (jets,).
+        graph = system.model.graph
+        self.graph, self.roots = graph, list(roots)
+        self.names = tuple(system.jet_names[j] for j in cols)
+        self._number = {Leaf("u", *system.jets[j]): at for at, j in enumerate(cols)}
         order = graph.below(roots)
         self._depends: set[int] = set()
         for node in order:
-            if self._number.get(graph.leaves.get(node, Leaf("t"))) is not None or any(
-                arg in self._depends for arg in graph.operands(node)
-            ):
+            if graph.leaves.get(node) in self._number or self._depends.intersection(graph.operands(node)):
                 self._depends.add(node)
         inner = {arg for node in self._depends for arg in graph.operands(node)}
         edge = sorted((inner | set(roots)) - self._depends)
-        self._known = dict(zip(edge, graph.numeric(edge, values).tolist(), strict=True))
-        self._order = [node for node in order if node in self._depends]
+        values = graph.numeric(edge, leaf_values(system.place, system.known, x))
+        self._known = dict(zip(edge, values.tolist(), strict=True))
+        self._sines = [n for n in order if n in self._depends and graph.op[n] in TRIGONOMETRIC]
         self._choices: dict[int, int] = {}
         self._units: dict[int, float] = {}
         self._turns: dict[int, tuple[Mapping[int, float], float]] = {}
@@ -289,30 +270,14 @@ class Reader:
 
     def angles(self) -> dict[int, float]:
         """Unknowns that occur only in sines, cosines and tangents, with the factors of their pairs."""
-        outside = self._outside()
+        graph = self.graph
         try:
             units = self._find_units()
         except (NotPolynomialError, _UndecidedError):
             return {}
-        return {j: unit for j, unit in units.items() if j not in outside}
-
-    def _outside(self) -> set[int]:
-        """Unknowns that occur outside the arguments of sine, cosine and tangent."""
-        graph, found = self.graph, set()
-        stack = [root for root in self.roots if root in self._depends]
-        seen = set(stack)
-        while stack:
-            node = stack.pop()
-            leaf = graph.leaves.get(node)
-            if leaf is not None and leaf in self._number:
-                found.add(self._number[leaf])
-            if graph.op[node] in TRIGONOMETRIC:
-                continue
-            for arg in graph.operands(node):
-                if arg in self._depends and arg not in seen:
-                    seen.add(arg)
-                    stack.append(arg)
-        return found
+        outside = [node for node in graph.below(self.roots, known=set(self._sines)) if node in graph.leaves]
+        plain = {self._number.get(graph.leaves[node]) for node in outside}
+        return {j: unit for j, unit in units.items() if j not in plain}
 
     def _find_units(self) -> dict[int, float]:
         """For each unknown the largest number of which its factors in sines and cosines are multiples."""
@@ -320,9 +285,7 @@ class Reader:
         factors: dict[int, list[float]] = {}
         self._turns = {}
         self._reset()
-        for node in self._order:
-            if graph.op[node] not in TRIGONOMETRIC:
-                continue
+        for node in self._sines:
             (arg,) = graph.args[node]
             inner = self._depends.intersection(graph.below([arg]))
             if any(graph.op[below] in TRIGONOMETRIC for below in inner):
@@ -346,13 +309,8 @@ class Reader:
         """Eliminate angles that are sums of others and a constant; numbers of the equations used for it."""
         graph, used = self.graph, set()
         self._sums = {}
-        angles = {
-            self._number[graph.leaves[below]]
-            for node in self._order
-            if graph.op[node] in TRIGONOMETRIC
-            for below in graph.below([graph.args[node][0]])
-            if below in graph.leaves and graph.leaves[below] in self._number
-        }
+        turned = graph.leaves_of(*(graph.args[node][0] for node in self._sines))
+        angles = {self._number[leaf] for leaf in turned & self._number.keys()}
         for i, root in enumerate(self.roots):
             inner = [below for below in graph.below([root]) if below in self._depends]
             if not angles or not inner or any(graph.op[below] not in _ARITHMETIC for below in inner):
@@ -488,7 +446,7 @@ class Reader:
 
     def _at(self, node: int) -> Quotient:
         if node not in self._depends:
-            value = self._known[node] if node in self._known else math.nan
+            value = self._known.get(node, math.nan)
             if not math.isfinite(value):
                 raise NotPolynomialError("a term that is not defined at the values found before")
             return Quotient({(): value} if value else {}, {})
