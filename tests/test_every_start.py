@@ -17,7 +17,7 @@ from scipy.special import lambertw
 
 import dae_sdc as ds
 from dae_sdc.cli import main
-from dae_sdc.initial import every
+from dae_sdc.initial import every, search
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.problems._models import MODELS
 
@@ -269,7 +269,7 @@ def test_the_planar_platform_has_six_assembly_modes() -> None:
 
 
 def test_paths_in_parallel_lead_to_the_same_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(every, "BLOCKS", replace(every.BLOCKS, few_paths=1))
+    monkeypatch.setattr(search, "BLOCKS", replace(search.BLOCKS, few_paths=1))
     one, two = platform(), platform(workers=2)
     assert [dict(start) for start in one.solutions] == [dict(start) for start in two.solutions]
 

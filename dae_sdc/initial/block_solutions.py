@@ -277,6 +277,9 @@ class ManyDigits:
 class BlockOptions:
     """Settings of the search for all solutions of a block."""
 
+    seed: int = 0  # Seed of all that is random.
+    workers: int = 1  # Number of processes that follow paths.
+    comm: Any = None  # MPI communicator whose ranks share the paths.
     # Largest number of paths for the polynomials of one block; above it, Newton's method has random starts.
     most_paths: int = 4000
     # Number of paths below which starting worker processes takes longer than following the paths.
@@ -304,19 +307,10 @@ Vectors = list[Vector]
 class BlockSolver:
     """Search for all solutions of blocks of equations."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        options: BlockOptions,
-        random: np.random.Generator,
-        seed: int,
-        workers: int = 1,
-        comm: Any = None,
-    ) -> None:
-        self.plan, self.options = plan, options
+    def __init__(self, plan: Plan, options: BlockOptions, random: np.random.Generator) -> None:
+        self.plan, self.options, self._random = plan, options, random
         self.system, self.given = plan.system, plan.given
         self.outside = 0  # Solutions of the last block that were left out because of bounds.
-        self._random, self._seed, self._workers, self._comm = random, seed, workers, comm
 
     def solve(
         self, block: Block, x: Vector, stage: int, chosen: Sequence[str]
@@ -388,22 +382,22 @@ class BlockSolver:
         return BlockEquations(equations, sizes, None, self.system.tolerance)
 
     def _by_homotopy(self, block: Block, x: Vector, counts: Counter[str]) -> Vectors:
-        near = x[block.cols]
+        near, options = x[block.cols], self.options
         reader = Reader(self.system, block.part.nodes, block.cols.tolist(), x)
         branches = list(reader.branches())
         paths = sum(branch.paths for branch in branches if branch.constant is None)
-        if paths > self.options.most_paths:
+        if paths > options.most_paths:
             raise NotPolynomialError(f"{paths} paths")
         found: list[Vector] = []
         doubtful = False
         for branch in branches:
             if branch.constant is not None:
                 continue
-            workers = self._workers if branch.paths >= self.options.few_paths else 1
+            workers = options.workers if branch.paths >= options.few_paths else 1
             # Scaled, so that solutions near each other are told apart even if their values are small.
             system, scales = branch.scaled
             with observed(None, False, scales):
-                roots = solve_polynomials(system, seed=self._seed, workers=workers, comm=self._comm)
+                roots = solve_polynomials(system, seed=options.seed, workers=workers, comm=options.comm)
             solutions = roots.solutions * scales
             sizes = branch.sizes(self.given.sizes[block.cols])
             defined = branch.defined(solutions)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InconsistentStateError
-from dae_sdc.initial.block_solutions import BLOCKS, Block, BlockSolver, Plan, put
+from dae_sdc.initial.block_solutions import BLOCKS, Block, BlockOptions, BlockSolver, Plan, put
 from dae_sdc.initial.consistent import SingularStart, SolvedBlock, listed
 from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
 from dae_sdc.initial.solver import PIVOT_SIZES, SEARCH, Distance, Given, pivots
@@ -151,25 +151,15 @@ class EveryStart:
     """Search for all values at which the equations of a model and its hidden constraints hold."""
 
     def __init__(
-        self,
-        system: ModelJets,
-        given: Given,
-        preference: Sequence[int],
-        seed: int = 0,
-        starts: int | None = None,
-        workers: int = 1,
-        comm: Any = None,
-        most_paths: int | None = None,
+        self, system: ModelJets, given: Given, preference: Sequence[int], options: BlockOptions
     ) -> None:
         self.system, self.given = system, given
         self.missing: list[str] = []
         self.singular: list[SingularStart] = []
         self.remarks: list[str] = []
-        random = np.random.default_rng(seed)
-        options = BLOCKS if starts is None else replace(BLOCKS, random_starts=starts)
-        options = options if most_paths is None else replace(options, most_paths=most_paths)
+        random = np.random.default_rng(options.seed)
         self._plan = Plan(system, given, preference, random)
-        self._solver = BlockSolver(self._plan, options, random, seed, workers, comm)
+        self._solver = BlockSolver(self._plan, options, random)
         self._records: dict[tuple[tuple[int, ...], tuple[int, ...]], SolvedBlock] = {}
         self._expanded: dict[tuple[tuple[int, ...], bytes], list[_Start]] = {}
         self._failures: list[tuple[int, str]] = []

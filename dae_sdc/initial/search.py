@@ -143,7 +143,8 @@ def _every_known(task: _Task) -> tuple[list[Vector], bool]:
     system: Any = task.system
     if len(system.jets) > MOST_VALUES_OF_EVERY_START:
         return [], False
-    search = EveryStart(system, task.given, task.preference, task.seed, 0, most_paths=BLOCKS.few_paths)
+    options = replace(BLOCKS, seed=task.seed, random_starts=0, most_paths=BLOCKS.few_paths)
+    search = EveryStart(system, task.given, task.preference, options)
     try:
         starts = search.solve()
     except DAEError:  # there is no solution with all values that are taken from guesses
@@ -299,8 +300,9 @@ def initial_of_model(
         conditions=tuple(map(str, conditions)),
     )
     if every:
-        search = EveryStart(system, given, preference, seed, restarts, workers, comm)
-        return _every(task, remarks, search)
+        starts = BLOCKS.random_starts if restarts is None else restarts
+        options = replace(BLOCKS, seed=seed, workers=workers, comm=comm, random_starts=starts)
+        return _every(task, remarks, EveryStart(system, given, preference, options))
     return _solved(task, remarks)
 
 
