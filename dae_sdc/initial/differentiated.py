@@ -22,7 +22,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.dag import name_of
 from dae_sdc.initial.jets import JetSystem, Stage, offsets_stages, row_name
-from dae_sdc.initial.neighbourhood import LATER, Neighbourhood, in_sizes
+from dae_sdc.initial.neighbourhood import LATER, TINY, Neighbourhood, in_sizes
 from dae_sdc.jets.differences import Stencil, along
 from dae_sdc.jets.graph import Integers
 from dae_sdc.structure.analysis import Structure, structure
@@ -52,7 +52,6 @@ POINTS_OF_PATTERN = 3  # Number of points near the given one at which entries of
 NEGLIGIBLE_ENTRY = 1e-13  # Entry, relative to the largest of its equation, up to which it counts as 0.
 # Part of the time of a :class:`Neighbourhood` over which curves without a known rate change little.
 LEAST_TIME = 0.01
-TINY = float(np.finfo(float).tiny)
 
 
 @cache

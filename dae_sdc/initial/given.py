@@ -90,11 +90,7 @@ def of_names(given: Any, names: Collection[str], title: str) -> Any:
 
 
 def numbers(
-    what: str,
-    given: Mapping[str, Any] | None,
-    names: Iterable[str] = (),
-    kind: str = "name",
-    kept: Collection[str] = (),
+    what: str, given: Mapping[str, Any] | None, names: Iterable[str], kind: str, kept: Collection[str] = ()
 ) -> dict[str, float]:
     """Finite values by name, see :func:`by_name`."""
     if given is None:
@@ -109,7 +105,7 @@ def numbers(
     return values
 
 
-def split(fixed: Any, names: Iterable[str] = (), kind: str = "name") -> tuple[dict[str, float], list[str]]:
+def split(fixed: Any, names: Iterable[str], kind: str) -> tuple[dict[str, float], list[str]]:
     """Fixed values by name, and names of those that are fixed at their guesses."""
     if fixed is None:
         return {}, []

@@ -127,15 +127,8 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
             raise HiddenByRoundingError(system.title)
         for start in (*solutions, *solver.near(x)):
             require_implied(system, start)
-    u, du = _state(task, x)
-    left = [j for j in free.tolist() if not given.fixed[j]]
-    if task.whole:
-        # Some derivatives are determined only by equations that are differentiated once more.
-        place = {name: number for number, name in enumerate(system.jet_names)}
-        determined = solver.determined(x)
-        du[[not determined[place[_rate(name)]] for name in task.names]] = np.nan
-        left = [j for j in left if system.jets[j][1] == 0]
-    return _told(task, solver, (u, du), left, solutions, remarks, unique=unique)
+    left = [j for j in free.tolist() if not given.fixed[j] and not (task.whole and system.jets[j][1])]
+    return _told(task, solver, left, solutions, remarks, unique=unique)
 
 
 def _every_known(task: _Task) -> tuple[list[Vector], bool]:
@@ -155,7 +148,6 @@ def _every_known(task: _Task) -> tuple[list[Vector], bool]:
 def _told(
     task: _Task,
     solver: Solver,
-    state: tuple[Vector, Vector],
     free: list[int],
     solutions: Sequence[Vector],
     remarks: Iterable[str],
@@ -164,6 +156,11 @@ def _told(
 ) -> Initial:
     """The result from solutions, of which the first is taken."""
     system, given, x = task.system, task.given, solutions[0]
+    values = rates = dict(zip(system.jet_names, x.tolist(), strict=True))
+    if task.whole:
+        # Some derivatives are determined only by equations that are differentiated once more.
+        known = np.where(solver.determined(x), x, np.nan)
+        rates = dict(zip(system.jet_names, known.tolist(), strict=True))
     guessed = tuple(system.jet_names[j] for j in free if not given.known[j])
     told = [f"nothing was given for what is free: {', '.join(guessed[:6])}"] if guessed else []
     return Initial(
@@ -171,9 +168,9 @@ def _told(
         t=system.t,
         names=task.names,
         units=task.units,
-        u=state[0],
-        du=state[1],
-        values=dict(zip(system.jet_names, x.tolist(), strict=True)),
+        u=np.array([values.get(name, np.nan) for name in task.names]),
+        du=np.array([rates.get(_rate(name), np.nan) for name in task.names]),
+        values=values,
         fixed=(*(system.jet_names[j] for j in np.flatnonzero(given.fixed)), *task.conditions),
         changed=tuple(solver.changes(x)),
         violated=tuple(violations(system, given, x, task.hidden)),
@@ -186,18 +183,10 @@ def _told(
     )
 
 
-def _state(task: _Task, x: Vector) -> tuple[Vector, Vector]:
-    """State and its derivative, NaN where it is not determined."""
-    names, place = task.names, {name: number for number, name in enumerate(task.system.jet_names)}
-    u = np.array([x[place[name]] if name in place else np.nan for name in names])
-    du = np.array([x[place[rate]] if rate in place else np.nan for rate in map(_rate, names)])
-    return u, du
-
-
 def _every(task: _Task, remarks: list[str], search: EveryStart) -> Initial:
     """The result of a search for all solutions, the one nearest to the given values first."""
     starts = search.solve()
-    x, further = starts[0].x, list[str]()
+    further = list[str]()
     solver = Solver(task.system, task.given, restarts=0)
     if newton := [block for block in search.blocks if block.kind == "newton"]:
         names = listed([block.equations[0] for block in newton])
@@ -208,7 +197,6 @@ def _every(task: _Task, remarks: list[str], search: EveryStart) -> Initial:
     return _told(
         task,
         solver,
-        _state(task, x),
         sorted(starts[0].chosen),
         [one.x for one in starts],
         remarks,

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.expressions.dag import Leaf, Op
+from dae_sdc.expressions.graph import Graph
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.jets.graph import leaf_values
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
@@ -244,7 +245,7 @@ class Reader:
 
     def __init__(self, system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: Vector) -> None:
         # Shapes: x (jets,).
-        graph = system.model.graph
+        graph: Graph = system.model.graph
         self.graph, self.roots = graph, list(roots)
         self.names = tuple(system.jet_names[j] for j in cols)
         self._number = {Leaf("u", *system.jets[j]): at for at, j in enumerate(cols)}
