@@ -385,14 +385,12 @@ class BlockSolver:
         near, options = x[block.cols], self.options
         reader = Reader(self.system, block.part.nodes, block.cols.tolist(), x)
         branches = list(reader.branches())
-        paths = sum(branch.paths for branch in branches if branch.constant is None)
+        paths = sum(branch.paths for branch in branches)
         if paths > options.most_paths:
             raise NotPolynomialError(f"{paths} paths")
         found: list[Vector] = []
         doubtful = False
         for branch in branches:
-            if branch.constant is not None:
-                continue
             workers = options.workers if branch.paths >= options.few_paths else 1
             # Scaled, so that solutions near each other are told apart even if their values are small.
             system, scales = branch.scaled

@@ -235,12 +235,6 @@ class ProblemJets(JetSystem):
         worst = np.where(np.isfinite(changes), changes, np.inf).max(axis=1)
         return float(parts[worst.argmin()])
 
-    def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
-        """Times of the points of a difference, relative to that of the curve, and weights of their values."""
-        step = DIFFERENCES[order].step * self._shortened * self._time(curve)
-        points, weights = difference(order, self._forward)
-        return step * points, weights / max(step, 1e-300) ** order
-
     def with_steps(self, factor: float) -> ProblemJets:
         """A copy of the system with steps of differences multiplied by ``factor``."""
         other = copy.copy(self)
@@ -272,11 +266,15 @@ class ProblemJets(JetSystem):
 
     def _along(self, function: Callable[..., Any], curve: Vector, order: int) -> Iterator[tuple[float, Any]]:
         """Weights in the difference for a derivative, and what a function of u, u' and t says there."""
-        first, (points, weights) = self.problem.n_diff, self._points(curve, order)
-        coefficients, used = curve / np.array([[factorial(k)] for k in range(len(curve))]), weights != 0.0
+        step = DIFFERENCES[order].step * self._shortened * self._time(curve)
+        places, weights = difference(order, self._forward)
+        weights = weights / max(step, 1e-300) ** order
+        used, first = weights != 0.0, self.problem.n_diff
+        points = step * places[used]
+        coefficients = curve / np.array([[factorial(k)] for k in range(len(curve))])
         sampled = along(
             lambda u, du, t: function(attach(u, first), attach(du, first), t),
-            *(coefficients, points[used], self.t + points[used]),
+            *(coefficients, points, self.t + points),
         )
         return zip(weights[used].tolist(), sampled, strict=True)
 

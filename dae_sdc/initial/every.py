@@ -436,21 +436,15 @@ class SolutionSet:
         return "\n".join(lines)
 
 
-def _needed(groups: Sequence[Group], group: Group, parts: Sequence[Part], known: Sequence[int]) -> list[int]:
-    """Numbers of the equations of a group, and of all groups before it on whose values it depends."""
-    owner = {j: number for number, one in enumerate(groups) for j in one.jets}
-    wanted, seen = list(group.rows), {id(group)}
-    stack = [group]
+def _needed(system: ModelJets, owner: Mapping[int, Group], group: Group) -> list[int]:
+    """Numbers of the equations of a group, and of all that own values on which it depends."""
+    wanted, stack = {group}, [group]
     while stack:
-        current = stack.pop()
-        taken = {owner[int(j)] for i in current.rows for j in parts[i].depends if int(j) not in known}
-        for number in taken:
-            other = groups[number]
-            if id(other) not in seen:
-                seen.add(id(other))
-                stack.append(other)
-                wanted += other.rows
-    return sorted(wanted)
+        depends = system.rows(stack.pop().rows).depends.tolist()
+        further = {owner[j] for j in depends if j in owner} - wanted
+        wanted |= further
+        stack += further
+    return sorted(row for one in wanted for row in one.rows)
 
 
 def solution_sets(
@@ -458,26 +452,26 @@ def solution_sets(
 ) -> tuple[SolutionSet, ...]:
     """The solution sets of all blocks that are not linear, with values of ``fixed`` by number put in."""
     groups = groups_of(system)
-    parts = [system.rows([i]) for i in range(len(system.derivatives))]
+    owner = {j: group for group in groups for j in group.jets if j not in fixed}
     x = np.zeros(len(system.jets))
     x[list(fixed)] = list(fixed.values())
     found: list[SolutionSet] = []
     for group in groups:
         own = [j for j in group.jets if j not in fixed]
-        if not group.rows or all(parts[i].is_linear(own) for i in group.rows):
+        if not group.rows or system.rows(group.rows).is_linear(own):
             continue
-        rows = _needed(groups, group, parts, list(fixed))
-        cols = sorted({int(j) for i in rows for j in parts[i].depends} - set(fixed))
+        rows = _needed(system, owner, group)
+        part = system.rows(rows)
+        cols = [j for j in part.depends.tolist() if j not in fixed]
         names = tuple(system.jet_names[j] for j in cols)
         equations = tuple(system.row_names[i] for i in rows)
         said: dict[str, Any] = {"stage": group.stage, "equations": equations}
         try:
-            branches = list(Reader(system, system.rows(rows).nodes, cols, x).branches(isolated=False))
+            branches = list(Reader(system, part.nodes, cols, x).branches(isolated=False))
         except NotPolynomialError as why:
             found.append(SolutionSet(**said, variables=names, reason=f"no polynomials: {why}"))
             continue
-        known = [branch for branch in branches if branch.constant is None]
-        found += [_decomposed(branch, names, said, seed, workers) for branch in known]
+        found += [_decomposed(branch, names, said, seed, workers) for branch in branches]
     return tuple(found)
 
 

@@ -177,8 +177,6 @@ class Polynomials:
     places: tuple[tuple[str, int], ...]
     units: Mapping[int, float]  # For every angle x the factor u of its pair cos(u x), sin(u x).
     denominators: PolynomialSystem | None  # Polynomials that must not vanish.
-    # Number of an equation that has become a number other than 0, so that there is no solution.
-    constant: int | None = None
     # Eliminated unknowns: factors of other unknowns, and a constant.
     sums: Mapping[int, tuple[Mapping[int, float], float]] = field(default_factory=dict)
     # Eliminated unknowns: factors of variables, by their columns, and a constant.
@@ -336,7 +334,7 @@ class Reader:
     # --- reading --------------------------------------------------------------------------------------------
 
     def branches(self, isolated: bool = True) -> Iterator[Polynomials]:
-        """The equations as polynomials, once for each combination of branches."""
+        """The equations as polynomials, once for each combination of branches without a contradiction."""
         count = 0
         open_choices: list[dict[int, int]] = [{}]
         while open_choices:
@@ -351,12 +349,13 @@ class Reader:
                     raise NotPolynomialError(f"more than {MOST_BRANCHES} branches") from None
                 continue
             count += 1
-            yield found
+            if found is not None:
+                yield found
 
     def _reset(self) -> None:
         self._read, self._roots_of, self._ring = {}, [], Quotients(len(self.names))
 
-    def _polynomials(self, isolated: bool) -> Polynomials:
+    def _polynomials(self, isolated: bool) -> Polynomials | None:
         gone = self._eliminate()
         self._units = self._find_units()
         self._reset()
@@ -371,7 +370,8 @@ class Reader:
         lines = self._straighten(rows)
         if not all(rows):
             raise NotPolynomialError("an equation that holds whatever the unknowns are")
-        constant = next((i for i, row in enumerate(rows) if set(row) == {()}), None)
+        if any(set(row) == {()} for row in rows):  # a number other than 0 is to vanish
+            return None
         used = variables_of(rows)
         for j in self._units:
             cosine, sine = self._pair(j)
@@ -385,7 +385,7 @@ class Reader:
         columns = {self._variable(*place): column for column, place in enumerate(places)}
         names = tuple(self._name(*place) for place in places)
         for variable, column in columns.items():
-            if isolated and variable not in used and constant is None:
+            if isolated and variable not in used:
                 raise NotPolynomialError(f"nothing depends on {names[column]}")
         straight = {
             j: (
@@ -400,7 +400,6 @@ class Reader:
             tuple(places),
             dict(self._units),
             _system(self._ring.factors, columns) if self._ring.factors else None,
-            constant,
             dict(self._sums),
             straight,
         )
