@@ -15,7 +15,6 @@ import scipy.sparse as sparse
 from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.dae.projection import TERM_ROUND_OFF, EquationFunctions
 from dae_sdc.dae.state import Vector
-from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.consistent import SolvedBlock
 from dae_sdc.initial.jets import Group, ModelJets, Part, groups_of
 from dae_sdc.initial.paths import BlockEquations
@@ -236,41 +235,34 @@ MOST_NEWTON_STEPS = 80  # Largest number of steps of Newton's method.
 CONVERGED_STEP = 1e-45
 
 
-class ManyDigits:
-    """Equations with exact coefficients, solved for some values with many decimal digits."""
+def with_many_digits(part: Part, cols: Sequence[int], x: Vector, start: Vector) -> Vector | None:
+    """Equations with exact coefficients, solved for some values with many decimal digits, and rounded.
 
-    # Shapes: x (jets,).
-
-    def __init__(self, part: Part, cols: Sequence[int], x: Vector) -> None:
-        self._context, self._part, self._known = many_digits(), part, leaf_values(part.place, part.known, x)
-        place = {j: at for at, j in enumerate(cols)}
-        self._place = {jet: place[j] for jet, j in part.place.items() if j in place}
-        self._entries = [(e, i, place[j]) for e, (i, j) in enumerate(part.slopes) if j in place]
-
-    def solve(self, start: Vector) -> Vector | None:
-        """The solution by Newton's method, rounded; None if that does not converge quadratically."""
-        mp, n = self._context, len(self._place)
-        y = [mp.mpf(float(value)) for value in start]
-
-        def value(leaf: Leaf) -> Any:
-            at = self._place.get((leaf.index, leaf.order)) if leaf.kind == "u" else None
-            return mp.mpf(self._known(leaf)) if at is None else y[at]
-
-        for _ in range(MOST_NEWTON_STEPS):
-            found = self._part.in_numbers(Reals(mp, value))
-            if found is None:
-                return None
-            matrix = mp.zeros(n, n)
-            for e, i, at in self._entries:
-                matrix[i, at] = found[1][e]
-            try:
-                step = mp.lu_solve(matrix, mp.matrix(found[0]))
-            except (ZeroDivisionError, ValueError, TypeError):  # singular
-                return None
-            y = [a - b for a, b in zip(y, step, strict=True)]
-            if max(abs(b) for b in step) <= CONVERGED_STEP * (1 + max(abs(a) for a in y)):
-                return np.array([float(a) for a in y])
-        return None
+    None if Newton's method does not converge quadratically.
+    """
+    # Shapes: x (jets,), start (cols,).
+    mp, n, values = many_digits(), len(cols), x.tolist()
+    numbers = Reals(mp, leaf_values(part.place, part.known, values, mp.mpf))
+    place = {j: at for at, j in enumerate(cols)}
+    entries = [(e, i, place[j]) for e, (i, j) in enumerate(part.slopes) if j in place]
+    y = [mp.mpf(value) for value in start.tolist()]
+    for _ in range(MOST_NEWTON_STEPS):
+        for j, value in zip(cols, y, strict=True):
+            values[j] = value
+        found = part.in_numbers(numbers)
+        if found is None:
+            return None
+        matrix = mp.zeros(n, n)
+        for e, i, at in entries:
+            matrix[i, at] = found[1][e]
+        try:
+            step = mp.lu_solve(matrix, mp.matrix(found[0]))
+        except (ZeroDivisionError, ValueError, TypeError):  # singular
+            return None
+        y = [a - b for a, b in zip(y, step, strict=True)]
+        if max(abs(b) for b in step) <= CONVERGED_STEP * (1 + max(abs(a) for a in y)):
+            return np.array([float(a) for a in y])
+    return None
 
 
 @dataclass(frozen=True)
@@ -301,8 +293,6 @@ class BlockOptions:
 
 BLOCKS = BlockOptions()
 
-Vectors = list[Vector]
-
 
 class BlockSolver:
     """Search for all solutions of blocks of equations."""
@@ -314,7 +304,7 @@ class BlockSolver:
 
     def solve(
         self, block: Block, x: Vector, stage: int, chosen: Sequence[str]
-    ) -> tuple[SolvedBlock, Vectors]:
+    ) -> tuple[SolvedBlock, list[Vector]]:
         """A report on a block, and all its solutions for the values of the blocks before in x.
 
         Values named in ``chosen`` were taken from the guesses.
@@ -359,7 +349,7 @@ class BlockSolver:
         whole = put(x, block.cols, values)
         return self.plan.rank(block.part, block.cols.tolist(), whole) < len(block.part.rows)
 
-    def _linear(self, block: Block, x: Vector) -> Vectors:
+    def _linear(self, block: Block, x: Vector) -> list[Vector]:
         """The solution of a linear block."""
         found = self._equations(block, x, self.given.sizes[block.cols]).solved(x[block.cols]).x
         fits = self.plan.violation(block.part, put(x, block.cols, found)) <= 10.0 * self.system.tolerance
@@ -381,7 +371,7 @@ class BlockSolver:
         )
         return BlockEquations(equations, sizes, None, self.system.tolerance)
 
-    def _by_homotopy(self, block: Block, x: Vector, counts: Counter[str]) -> Vectors:
+    def _by_homotopy(self, block: Block, x: Vector, counts: Counter[str]) -> list[Vector]:
         near, options = x[block.cols], self.options
         reader = Reader(self.system, block.part.nodes, block.cols.tolist(), x)
         branches = list(reader.branches())
@@ -428,7 +418,7 @@ class BlockSolver:
         left = self.plan.violation(block.part, put(x, block.cols, best))
         return best if left <= 10.0 * self.system.tolerance else None
 
-    def _separated(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> Vectors:
+    def _separated(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> list[Vector]:
         """The solutions near a nearly singular one, told apart by arithmetic with many digits."""
         whole = put(x, block.cols, values)
         matrix = self.plan.scaled(block.part, block.cols.tolist(), whole)
@@ -438,10 +428,10 @@ class BlockSolver:
         if sizes_of[-1] > self.options.nearly_singular:
             return [values]
         found: list[Vector] = []
-        exact = ManyDigits(block.part, block.cols.tolist(), whole)
         for distance in self.options.probe_distances:
             for sign in (1.0, -1.0):
-                near = exact.solve(values + sign * distance * sizes * right[-1])
+                probe = values + sign * distance * sizes * right[-1]
+                near = with_many_digits(block.part, block.cols.tolist(), whole, probe)
                 size = sizes + np.abs(values)
                 if near is None or np.max(np.abs(near - values) / size) > self.options.beside:
                     continue
@@ -458,7 +448,7 @@ class BlockSolver:
         noise = 2.0 * np.finfo(float).eps * block.part.terms(middle)
         return bool((np.abs(block.part.values(middle)) <= noise).all())
 
-    def _by_newton(self, block: Block, x: Vector, starts: int) -> Vectors:
+    def _by_newton(self, block: Block, x: Vector, starts: int) -> list[Vector]:
         cols = block.cols
         units = Reader(self.system, block.part.nodes, cols.tolist(), x).angles()
         block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}

@@ -60,19 +60,16 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
         offsets = structure_near(problem, *patterns_near(near))
     except DAEError:
         return None
-    if offsets is not None:
-        by_offsets = FoundIndex(offsets.index, index_of_unknowns(offsets))
-        if not small or by_offsets.index <= 1:
-            return by_offsets
-        # Offsets may have equations differentiated that need not be.
-        other = _of_pencils([_pencil(near, number) for number in range(PENCILS)])
-        if other is None or other.index >= min(by_offsets.index, len(DIFFERENCES)):
-            return by_offsets
-        return other if _known_rates(near, 0, other.index).all() else by_offsets
-    if not small:
-        return None
+    by_offsets = None if offsets is None else FoundIndex(offsets.index, index_of_unknowns(offsets))
+    if not small or (by_offsets is not None and by_offsets.index <= 1):
+        return by_offsets
     pencils = [_pencil(near, number) for number in range(PENCILS)]
     alike, varying = _of_pencils(pencils), None
+    if by_offsets is not None:
+        # Offsets may have equations differentiated that need not be.
+        if alike is None or alike.index >= min(by_offsets.index, len(DIFFERENCES)):
+            return by_offsets
+        return alike if _known_rates(near, 0, alike.index).all() else by_offsets
     if _are_close(pencils):
         return alike
     if alike is not None and alike.index < len(DIFFERENCES):
