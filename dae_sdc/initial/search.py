@@ -384,12 +384,7 @@ def _define(system: ModelJets, point: Vector, known: Any, held: Any) -> Any:
 
 
 def sets_of_model(
-    model: Any,
-    *,
-    fixed: Mapping[str, float] | None = None,
-    t0: float | None = None,
-    seed: int = 0,
-    workers: int = 1,
+    model: Any, *, fixed: Mapping[str, float] | None, t0: float | None, seed: int, workers: int
 ) -> tuple[SolutionSet, ...]:
     """Solution sets of the blocks of a model, see :func:`dae_sdc.run.initial.solution_sets`."""
     system = jets_of(model, t0)
