@@ -211,8 +211,7 @@ def _elementwise(name: str, *values: Any) -> Any:
     if op is None and function is None:
         raise Untraceable(f"calls {name}, which has no expression")
     graph = symbol.graph
-    # A bound of clip may be None.
-    nodes = [node_of(graph, value) for value in values if name != "clip" or value is not None]
+    nodes = [node_of(graph, value) for value in values]
     if op is not None:
         return Scalar(graph, graph.call(op, *nodes))
     assert function is not None
@@ -277,8 +276,6 @@ def _ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     out = kwargs.pop("out", None)
     if kwargs.pop("where", True) is not True:
         raise Untraceable("calls a function with where=")
-    for idle in ("dtype", "casting", "subok", "order"):
-        kwargs.pop(idle, None)
     plain, name = _objects(inputs), ufunc.__name__
     identity = {"add": 0.0, "multiply": 1.0}.get(name)
     function = np.frompyfunc(lambda *x: _elementwise(name, *x), ufunc.nin, 1, identity=identity)

@@ -74,10 +74,6 @@ class Homotopy(sympy.Function):  # type: ignore[misc]
     def _eval_derivative(self, variable: Any) -> Any:
         return Homotopy(*(sympy.diff(part, variable) for part in self.args))
 
-    def simplified(self) -> Any:
-        """The simpler expression."""
-        return self.args[1]
-
 
 @checked()
 def homotopy(actual: Any, simplified: Any) -> Any:
