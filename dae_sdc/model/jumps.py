@@ -209,9 +209,8 @@ class Jumps:
     def timed_values(self, parameters: Vector, times: Vector) -> Vector:
         """Borders and values of the timed jumps, shape (2 T, K)."""
         assert self.timetable is not None
-        known = {"t": times, "p": np.asarray(parameters, dtype=np.float64)}
         inputs = [
-            times if source.kind == "t" else np.full(len(times), known["p"][source.index])
+            times if source.kind == "t" else np.full(len(times), parameters[source.index])
             for source in self.timetable.inputs
         ]
         return self.timetable.evaluate(np.array(inputs).reshape(len(inputs), len(times)))

@@ -93,9 +93,8 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
             f"model {model.name} has {len(model.roots)} equations for {len(names)} unknowns"
             f"{_unused(model)}; it needs as many equations as unknowns"
         )
-    order = dict.fromkeys(range(len(names)), -1)
-    for j, k in zip(*model.signature()[1:], strict=True):
-        order[int(j)] = max(int(k), order[int(j)])
+    jets = sorted({jet for root in model.roots for jet in graph.depends(root)})
+    order = {**dict.fromkeys(range(len(names)), -1), **dict(jets)}  # the highest order of each is the last
     if min(order.values()) < 0:
         raise InputError(f"model {model.name} cannot determine all unknowns{_unused(model)}")
     states = [(j, k) for k in range(max(order.values())) for j in order if order[j] > k]
@@ -171,18 +170,14 @@ def _steep_arguments(
     graph: Graph, rows: Sequence[int], given: Callable[[Leaf], Input | None], residual: Program
 ) -> list[int]:
     """What exponential functions are taken of, if time or unknowns without derivatives are in it."""
-    moving = {("u", source.index) for source in residual.inputs if source.kind == "du"}
-
-    def is_fast(leaf: Leaf) -> bool:
-        source = given(leaf)
-        return source is not None and source.kind in ("t", "u") and (source.kind, source.index) not in moving
-
+    moving = {Input("u", source.index) for source in residual.inputs if source.kind == "du"}
     every: dict[int, None] = {}
     for node in graph.below(rows, MOVING):
         if graph.op[node] in (Op.EXP, Op.SINH, Op.COSH, Op.TANH):
             (argument,) = graph.operands(node)
-            leaves = graph.leaves_of(argument)
-            if any(map(is_fast, leaves)) and all(given(leaf) is not None for leaf in leaves):
+            sources = {given(leaf) for leaf in graph.leaves_of(argument)}
+            fast = [source for source in sources - moving if source and source.kind in ("t", "u")]
+            if fast and None not in sources:
                 every[argument] = None
                 if graph.op[node] is not Op.EXP:
                     every[graph.neg(argument)] = None
@@ -613,9 +608,6 @@ class SwitchingModelProblem(SwitchingEquations, ModelProblem):
     def __init__(self, model: Any, **settings: Any) -> None:
         super().__init__(model, **settings)
         self.switch_names = _jumps(self).watched_names
-        self.in_force = None
-
-    eval_f = FormEquations.eval_f
 
 
 _SETTINGS: Final = ("newton_tol", "newton_maxiter", "linear_solver")
