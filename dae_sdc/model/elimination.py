@@ -286,12 +286,7 @@ class LinearElimination:
     # has no switch, takes a u out that is in this equation alone, without start value and bounds.
 
     def __init__(
-        self,
-        constants: Constants,
-        roots: Mapping[int, int],
-        starts: Starts,
-        explicit: bool,
-        barred: Set[int] = frozenset(),
+        self, constants: Constants, roots: Mapping[int, int], starts: Starts, explicit: bool, barred: Set[int]
     ) -> None:
         self.constants, self.graph, self.starts = constants, constants.graph, starts.found
         self.roots = dict(roots)
@@ -401,9 +396,8 @@ class LinearElimination:
             return False
         if candidate.unknown in self._barred and any(k for _, k in jets):
             return False
-        rough = any(
-            self.graph.op[node] in NOT_ANALYTIC for node in self.graph.below([candidate.expression], MOVING)
-        )
+        moving = self.graph.below([candidate.expression], MOVING)
+        rough = any(self.graph.op[node] in NOT_ANALYTIC for node in moving)
         if rough and (order or len(others) > 1 or not (candidate.linear or self._explicit)):
             return False
         if not order or not jets:

@@ -381,9 +381,7 @@ def _eliminated(model: Model, level: Level, derivatives: bool, fold: bool) -> _T
 class _TrivialElimination:
     """Union-find of unknowns that equations make multiples; ``barred`` ones not by derivatives."""
 
-    def __init__(
-        self, model: Model, level: Level, derivatives: bool, fold: bool, barred: Set[int] = frozenset()
-    ) -> None:
+    def __init__(self, model: Model, level: Level, derivatives: bool, fold: bool, barred: Set[int]) -> None:
         self.model, self.graph, self.level, self.fold = model, model.graph, level, fold
         self.barred = barred
         graph, n = self.graph, len(model.names)
@@ -656,8 +654,10 @@ class _TrivialElimination:
             model.name, title=model.title, interval=model.interval, dt=model.dt, reference=model.reference
         )
         simplified.events, simplified.labels = model.events, model.labels
+        stays = (j for j, node in enumerate(nodes) if node == graph.variable(j))
+        places = {j: place for place, j in enumerate(stays)}
         for j, variable in enumerate(model.variables_by_name.values()):
-            if nodes[j] == graph.variable(j):
+            if j in places:
                 low, high = moved.bounds(j)
                 kept = replace(variable, start={}, fixed=set(), nominal=dict(variable.nominal))
                 simplified.add_variable(replace(kept, minimum=low, maximum=high))
@@ -666,8 +666,6 @@ class _TrivialElimination:
         if not self.fold:
             for parameter in model.parameters_by_name.values():
                 simplified.parameter(parameter.name, parameter.value, unit=parameter.unit)
-        stays = (j for j, node in enumerate(nodes) if node == graph.variable(j))
-        places = {j: place for place, j in enumerate(stays)}
         as_written = [i for i, root in rows.items() if root == model.roots[i]]
         simpler = {i: model.simplified_roots[i] for i in as_written if i in model.simplified_roots}
         simpler = {
@@ -681,15 +679,12 @@ class _TrivialElimination:
                 simplified.simplified_roots[len(simplified.roots)] = made[simpler[i]]
             expression = model._expressions[i] if root == model.roots[i] else None
             simplified.add_root(made[root], model.equation_names[i], expression)
-        removed = {
-            name: Removed(name, node, model)
-            for j, (name, node) in enumerate(zip(model.names, nodes, strict=True))
-            if node != graph.variable(j)
-        }
+        named = dict(zip(model.names, nodes, strict=True))
+        gone = [name for j, name in enumerate(named) if j not in places]
+        removed = {name: Removed(name, named[name], model) for name in gone}
         conditions = () if self.fold else self.constants.conditions()
         simplified.conditions = conditions
         used_up = tuple(name for i, name in enumerate(model.equation_names) if i not in rows)
-        named = dict(zip(model.names, nodes, strict=True))
         numbers = {name: parameter.value for name, parameter in model.parameters_by_name.items()}
         how = self.level, self.fold
         return Simplified(model, simplified, removed, used_up, conditions, *how, named, numbers)
