@@ -100,9 +100,9 @@ class Parameter:
 class Equations:
     """Base of :class:`~dae_sdc.model.model.Model`: equations that vanish, as nodes of a graph."""
 
-    def __init__(self, name: str, interval: tuple[float, float]) -> None:
+    def __init__(self, name: str, title: str, interval: tuple[float, float]) -> None:
         self.name = name
-        self.title = ""
+        self.title = title
         self.interval = interval
         self.variables_by_name: dict[str, Variable] = {}
         self.parameters_by_name: dict[str, Parameter] = {}
@@ -302,10 +302,8 @@ class Equations:
         """The highest derivative of every unknown in every equation."""
         entries: list[tuple[int, int, int]] = []
         for i, root in enumerate(self.roots):
-            highest: dict[int, int] = {}
-            for j, k in self.graph.depends(root):
-                highest[j] = max(k, highest.get(j, 0))
-            entries += [(i, j, highest[j]) for j in sorted(highest)]
+            highest = dict(sorted(self.graph.depends(root)))  # the highest order of each is the last
+            entries += [(i, j, k) for j, k in highest.items()]
         rows, cols, orders = np.array(entries, dtype=np.int64).reshape(-1, 3).T.copy()
         return rows, cols, orders
 
@@ -462,8 +460,7 @@ class Model(Equations):
         dt: float | None = None,
         reference: str = "",
     ) -> None:
-        super().__init__(name, interval)
-        self.title = title
+        super().__init__(name, title, interval)
         self.dt = dt
         self.reference = reference
         self.of_function = False
