@@ -10,7 +10,7 @@ from dae_sdc.expressions.dag import PARAMETER
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, NOTHING, TRUE, Condition, Value
 from dae_sdc.modelica.library import Instance, Scope
-from dae_sdc.modelica.syntax import Call, ClassDefinition, Statement, similar
+from dae_sdc.modelica.syntax import Call, ClassDefinition, Name, NameParts, Statement, similar
 from dae_sdc.modelica.values import Values
 
 
@@ -171,44 +171,35 @@ def _assign(values: Values, item: syntax.Equal, inside: dict[str, Value], scope:
         if isinstance(target, syntax.Every):
             continue
         assert isinstance(target, syntax.Name)
-        (word, subscripts), *fields = target.parts
-        if scope.instance is not None:
-            word, subscripts, fields = str(target), target.parts[-1][1], []
         is_function = scope.instance is None
+        (word, subscripts), *fields = target.parts if is_function else [(str(target), target.parts[-1][1])]
         known = {part.name: part for part in _components(values, scope.definition)} if is_function else {}
         if is_function and word not in known:
             values.fail(item.at, f"{target} is no variable of function {scope.definition.name}")
         if word in known and known[word].causality == "input":
             what = f"{word} is an input of function {scope.definition.name}"
             values.fail(item.at, f"{what}; it cannot be assigned")
-        inside[word] = _replaced(values, inside.get(word), subscripts, fields, new, target, scope)
+        inside[word] = _replaced(values, inside.get(word), [("", subscripts), *fields], new, target, scope)
 
 
-def _replaced(
-    values: Values,
-    old: Value,
-    subscripts: Sequence[syntax.Expression],
-    fields: Sequence[tuple[str, list[syntax.Expression]]],
-    new: Value,
-    name: syntax.Name,
-    scope: Scope,
-) -> Value:
-    """An array or a record with new values of the elements and fields that a name selects."""
+def _replaced(values: Values, old: Value, parts: NameParts, new: Value, name: Name, scope: Scope) -> Value:
+    """An array or a record with new values of what parts of a name, the first without a word, select."""
+    (_, subscripts), *fields = parts
     if not subscripts and not fields:
         return new
     if not subscripts:
         (word, inner), *fields = fields
         whole = old if isinstance(old, dict) else {}
-        return {**whole, word: _replaced(values, whole.get(word), inner, fields, new, name, scope)}
+        part = _replaced(values, whole.get(word), [("", inner), *fields], new, name, scope)
+        return {**whole, word: part}
     if not isinstance(old, list):
         values.fail(name.at, f"{name} is no array of a size that is told; give it sizes")
-    first, rest = subscripts[0], subscripts[1:]
-    places = values.places(first, len(old), scope, name)
+    places, rest = values.places(subscripts[0], len(old), scope, name), [("", subscripts[1:]), *fields]
     if isinstance(places, list) and places and isinstance(places[0], Condition):
         array = list[Value]()
         for test, part in zip(places, old, strict=True):
-            parts = [_replaced(values, part, rest, fields, new, name, scope), part]
-            array.append(values.wrapped(name.at, values.graph.chosen, [test, TRUE], parts))
+            cases = [_replaced(values, part, rest, new, name, scope), part]
+            array.append(values.wrapped(name.at, values.graph.chosen, [test, TRUE], cases))
         return array
     if isinstance(places, int):
         places, new = [places], [new]
@@ -216,7 +207,7 @@ def _replaced(
         values.fail(name.at, f"{len(places)} elements of {name} get a value of another size")
     array = list(old)
     for place, value in zip(places, new, strict=True):
-        array[place] = _replaced(values, old[place], rest, fields, value, name, scope)
+        array[place] = _replaced(values, old[place], rest, value, name, scope)
     return array
 
 

@@ -13,7 +13,7 @@ from dae_sdc.dae.branches import INITIAL
 from dae_sdc.expressions.dag import MOVING, STEPS, Leaf as Symbol, Op, name_and_order
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import assigned_in, results, said, section, targets_in
-from dae_sdc.modelica.arithmetic import FALSE, TRUE, TRUTHS, Condition, Value, conjuncts, opposite, shown
+from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, TRUTHS, Condition, Value, opposite, shown
 from dae_sdc.modelica.library import Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
 from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Asserted, Values, scopes
@@ -221,7 +221,7 @@ def _behind(values: Values, states: Mapping[int, int], begin: _Begin, value: Any
     """A new value where a condition has begun to hold, which rounding at its border could doubt."""
     graph, (condition, _, certain) = values.graph, begin
     if isinstance(condition, Condition):
-        parts = conjuncts(graph, condition.node)
+        parts = arithmetic.conjuncts(graph, condition.node)
         denials = {opposite(graph, part): graph.zero for part in parts}
         value = graph.replaced(value, {**denials, **dict.fromkeys(parts, graph.one)})
     at_start = graph.one if condition == INITIAL else graph.zero
@@ -234,9 +234,7 @@ def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
     conditions = arithmetic.elements(values.value(test, scope))
     every, values.moments = values.moments, None
     for condition in conditions:
-        if not isinstance(condition, Condition):
-            values.fail(test.at, "a condition is expected here, such as x > 0")
-        below = {*values.graph.below([condition.node])}
+        below = {*values.graph.below([values.as_condition(condition, test.at).node])}
         moments = {each: call for each, call in every.items() if each in below}
         begins = [begin for begin in _ways(values, condition, moments, scope) if begin[1] != FALSE]
         if not begins:
@@ -335,7 +333,7 @@ Leaf: TypeAlias = tuple[Any, tuple[tuple[Any, int], ...]]
 
 def leaves_of(member: Any, path: tuple[tuple[Any, int], ...] = ()) -> Iterator[Leaf]:
     """The variables in a member that is an array or a record."""
-    is_record = isinstance(member, Instance) and getattr(member.definition, "kind", "") == "record"
+    is_record = isinstance(member, Instance) and member.definition.kind == "record"
     if not isinstance(member, list) and not is_record:
         yield member, path
         return
@@ -427,7 +425,7 @@ class Connections:
         if not isinstance(left, Instance) or not isinstance(right, Instance):
             self.fail(equation.at, f"{equation.left} and {equation.right} do not fit; {_HOW_TO_CONNECT}")
         for instance, name in ((left, equation.left), (right, equation.right)):
-            if instance.definition is not None and instance.definition.kind in ("model", "block"):
+            if instance.definition.kind in ("model", "block"):
                 self.fail(equation.at, f"{name} is no connector; {_HOW_TO_CONNECT}")
         if left.members.keys() != right.members.keys():
             pair = f"{equation.left} and {equation.right}"
@@ -676,7 +674,7 @@ class Flat:
         return single
 
     def _require_few_equations(self, equations: Sequence[Any], at: int) -> None:
-        if len(equations) > (most := arithmetic.MOST_ELEMENTS + 2 * len(self.variables)):
+        if len(equations) > (most := MOST_ELEMENTS + 2 * len(self.variables)):
             self.fail(at, f"there are more than {most} equations")
 
     def _of_declarations(self) -> Iterator[Vanishing]:
@@ -811,10 +809,8 @@ class Flat:
                 if isinstance(value, list):  # of an enumeration
                     value = self.values.graph.constant(len(value))
                 count = self.values.whole(self.values.as_number(value, size.at), size.at, what)
-            if not 0 <= count <= arithmetic.MOST_ELEMENTS:
-                self.fail(
-                    size.at, f"the size {count} of {element.name} is not from 0 to {arithmetic.MOST_ELEMENTS}"
-                )
+            if not 0 <= count <= MOST_ELEMENTS:
+                self.fail(size.at, f"the size {count} of {element.name} is not from 0 to {MOST_ELEMENTS}")
             sizes.append(count)
         return sizes
 

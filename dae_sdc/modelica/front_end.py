@@ -19,17 +19,7 @@ from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.library import STANDARD
 from dae_sdc.modelica.outline import Outline, within
 from dae_sdc.modelica.parser import OPERATORS
-from dae_sdc.modelica.syntax import (
-    Call,
-    ClassDefinition,
-    Component,
-    Expression,
-    Modification,
-    Name,
-    Operation,
-    Precedence,
-    Source,
-)
+from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Precedence, Source
 
 LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too large, or too small.
 
@@ -246,7 +236,7 @@ class _Tree:
 
     # Declarations
 
-    def component(self, item: Node) -> Component:
+    def component(self, item: Node) -> syntax.Component:
         self._whole = shown = item["name"]
         at = self.at(item)
         kind = self.flat["variable_type_names"].get(shown, "Real")
@@ -269,7 +259,7 @@ class _Tree:
             whole = truths[0] if len(truths) == 1 else syntax.Array(at, [*truths])
             parts["fixed"] = Modification(at, whole)
         value = None if item["binding"] is None else self.bound(item)
-        return Component(
+        return syntax.Component(
             at,
             shown,
             Name(at, [(kind if kind in _TYPES else "Integer", [])]),
@@ -305,7 +295,7 @@ class _Tree:
                 kind = part["type_name"] if part["type_name"] in _TYPES else "Real"
                 word = "" if causality == "locals" else causality[:-1]
                 name = Name(place, [(kind, [])])
-                function.elements.append(Component(place, part["name"], name, sizes, value, "", word))
+                function.elements.append(syntax.Component(place, part["name"], name, sizes, value, "", word))
         function.external = item["external"] is not None
         # In version 3 of the library elementary functions are external ones.
         short = function.name.removeprefix("Modelica.Math.")
@@ -406,12 +396,12 @@ class _Tree:
             behind.append((sign, left["Binary"]["rhs"]))
             left = left["Binary"]["lhs"]
         parts = [("", left), *behind[::-1]]
-        return Operation(at, precedence, [(sign, self.read(part)) for sign, part in parts])
+        return syntax.Operation(at, precedence, [(sign, self.read(part)) for sign, part in parts])
 
     def unary(self, item: Node) -> Expression:
         sign = _SIGNS[item["op"]]
         precedence = Precedence.NOT if sign == "not" else Precedence.SUM
-        return Operation(self.at(item), precedence, [(sign, self.read(item["rhs"]))])
+        return syntax.Operation(self.at(item), precedence, [(sign, self.read(item["rhs"]))])
 
     def literal(self, item: Node) -> Expression:
         at = self.at(item)
@@ -436,13 +426,9 @@ class _Tree:
             return syntax.Number(at, str(self._literals[word]))
         return Name(at, [(word, self.read(item["subscripts"]))])
 
-    def call(self, item: Node, name: str, arguments: list[Node]) -> Call:
+    def call(self, item: Node, name: str, arguments: list[Node]) -> syntax.Call:
         at = self.at(item)
-        return Call(at, self.read(name, at), self.read(arguments), {})
-
-    def builtin(self, item: Node) -> Expression:
-        word = item["function"]
-        return self.call(item, word[0].lower() + word[1:], item["args"])
+        return syntax.Call(at, self.read(name, at), self.read(arguments), {})
 
     def function_call(self, item: Node) -> Expression | syntax.Equal:
         """A call of a function, or the statement that assigns its results."""
@@ -480,13 +466,15 @@ _READERS: Final[dict[str, Callable[[_Tree, Node], Any]]] = {
     "Unary": _Tree.unary,
     "Literal": _Tree.literal,
     "VarRef": _Tree.reference,
-    "BuiltinCall": _Tree.builtin,
     "FunctionCall": _Tree.function_call,
     "Array": _Tree.array,
     "Index": _Tree.picked,
     "Assert": _Tree.assertion,
     "Terminate": _Tree.assertion,
     "Reinit": _Tree.reset,
+    "BuiltinCall": lambda tree, item: tree.call(
+        item, item["function"][0].lower() + item["function"][1:], item["args"]
+    ),
     "Expr": lambda tree, item: tree.read(item["expr"]),
     "Tuple": lambda tree, item: syntax.Results(tree.at(item), [*map(tree.read, item["elements"])]),
     "FieldAccess": lambda tree, item: syntax.Field(tree.at(item), tree.read(item["base"]), item["field"]),

@@ -63,9 +63,7 @@ class Scope:
         return Scope(self.instance, self.definition, {**(self.locals or {}), **values})
 
 
-def member(
-    name: syntax.Name, instance: Instance
-) -> tuple[Member, list[tuple[str, list[syntax.Expression]]]] | None:
+def member(name: Name, instance: Instance) -> tuple[Member, syntax.NameParts] | None:
     """The part of a component with which a name begins, and the rest of the name, or None."""
     parts = name.parts
     for count in range(len(parts) if instance.dotted else 1, 0, -1):

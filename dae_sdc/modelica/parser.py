@@ -186,7 +186,7 @@ class ExpressionParser(Words):
             return syntax.Name(at, [(self.take().text, [])])
         return syntax.Name(at, self.parts())
 
-    def parts(self) -> list[tuple[str, list[syntax.Expression]]]:
+    def parts(self) -> syntax.NameParts:
         """The words of a name that have dots between them, with their subscripts."""
         parts = [(self.word("a name"), self.subscripts())]
         while self.now.text == "." and self.behind.kind in ("name", "quoted"):

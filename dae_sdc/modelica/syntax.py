@@ -7,7 +7,7 @@ from __future__ import annotations
 import difflib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, NoReturn, TypeAlias, TypeVar, dataclass_transform
@@ -313,10 +313,13 @@ class Every(Expression):
     """A colon as a subscript or size."""
 
 
-class Name(Expression):
-    """A name: parts between dots, each with its subscripts."""
+NameParts: TypeAlias = list[tuple[str, list[Expression]]]  # Words between dots, each with its subscripts.
 
-    parts: list[tuple[str, list[Expression]]]
+
+class Name(Expression):
+    """A name."""
+
+    parts: NameParts
 
     def __str__(self) -> str:
         return ".".join(word for word, _ in self.parts)
@@ -537,7 +540,7 @@ class ClassDefinition(Part):
         return ".".join([around.name for around in self.outward() if around.name][::-1])
 
 
-def spelled(words: Sequence[tuple[str, list[Expression]]]) -> str:
+def spelled(words: NameParts) -> str:
     """A name as text, with its numerical subscripts."""
     parts = []
     for word, subscripts in words:

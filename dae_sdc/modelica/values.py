@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.dag import MOVING, Leaf, Op
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.arithmetic import FALSE, NOTHING, SIMPLIFIED, TRUE, Algebra, Condition, Value, shown
+from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, Condition, Value, shown
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
 from dae_sdc.modelica.syntax import similar
 
@@ -23,7 +23,7 @@ MOST_EVALUATIONS: Final = 1_000_000
 EVALUATIONS_OF_A_VARIABLE: Final = 40  # By which a model with more variables may have more.
 BEFORE: Final = "pre("  # How the names of values before an event begin.
 AT_START: Final = "initial()"  # The unknown that is 1 at the event at the start of a run, and else 0.
-_FIXED: Final = {SIMPLIFIED: 1.0, NOTHING: math.nan}
+_FIXED: Final = {arithmetic.SIMPLIFIED: 1.0, arithmetic.NOTHING: math.nan}
 NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
 _Branch = TypeVar("_Branch")
 Asserted: TypeAlias = dict[tuple[int, Condition], dict[str, Any]]  # See :attr:`Values.asserted`.
@@ -37,7 +37,7 @@ class Values:
         self, library: Library, rules: Mapping[type, Rule], numbers: Mapping[str, float], structural: set[str]
     ) -> None:
         self.library, self.source = library, library.source
-        self.fail, self.graph = library.source.fail, Algebra()
+        self.fail, self.graph = library.source.fail, arithmetic.Algebra()
         self.structural = structural
         self.variables: dict[str, Variable] = {}
         self.numbers: dict[Variable, float | None] = {}
@@ -74,10 +74,8 @@ class Values:
             raise self.source.placed(error, expression.at) from None
         finally:
             self._depth -= 1
-        if (count := math.prod(arithmetic.sizes(value))) > arithmetic.MOST_ELEMENTS:
-            self.fail(
-                expression.at, f"an array of {count} elements; at most {arithmetic.MOST_ELEMENTS} are read"
-            )
+        if (count := math.prod(arithmetic.sizes(value))) > MOST_ELEMENTS:
+            self.fail(expression.at, f"an array of {count} elements; at most {MOST_ELEMENTS} are read")
         return value
 
     def forget_unknowns(self) -> None:
@@ -262,10 +260,8 @@ class Values:
         if step == 0:
             self.fail(item.at, "a range with step 0; correct the step")
         numbers = range(start, stop + (1 if step > 0 else -1), step)
-        if len(numbers) > arithmetic.MOST_ELEMENTS:
-            self.fail(
-                item.at, f"a range of {len(numbers)} numbers; at most {arithmetic.MOST_ELEMENTS} are read"
-            )
+        if len(numbers) > MOST_ELEMENTS:
+            self.fail(item.at, f"a range of {len(numbers)} numbers; at most {MOST_ELEMENTS} are read")
         self.spend(len(numbers), item.at)
         return numbers
 
@@ -313,17 +309,9 @@ class Values:
     def lookup(self, name: syntax.Name, scope: Scope) -> Any:
         """The member, or list of members, that a name refers to; None if there is none."""
         first = None if scope.instance is None else member(name, scope.instance)
-        if first is None:
-            return None
-        return self._walked(*first, scope, name)
+        return None if first is None else self._walked(*first, scope, name)
 
-    def _walked(
-        self,
-        item: Any,
-        parts: Sequence[tuple[str, Sequence[syntax.Expression]]],
-        scope: Scope,
-        name: syntax.Name,
-    ) -> Any:
+    def _walked(self, item: Any, parts: syntax.NameParts, scope: Scope, name: syntax.Name) -> Any:
         """What the parts of a name, the first one without a word, select of a member or of a local value."""
         for word, subscripts in parts:
             item = self.picked(self.part(item, word, name) if word else item, subscripts, scope, name)
@@ -379,7 +367,7 @@ class Values:
         if isinstance(item, list):
             self.spend(len(item), name.at)
             return [self.of_member(element, name) for element in item]
-        if isinstance(item, Instance) and item.definition is not None and item.definition.kind == "record":
+        if isinstance(item, Instance) and item.definition.kind == "record":
             return {word: self.of_member(part, name) for word, part in item.members.items()}
         if isinstance(item, int | Condition | dict):
             return item
@@ -499,6 +487,6 @@ def scopes(
             if not isinstance(turns, list):
                 values.fail(where.at, "an index needs a range, such as 1:3")
             every += [around.inner({name: k}) for k in turns]
-        if len(every) > arithmetic.MOST_ELEMENTS:
-            values.fail(at, f"a loop of more than {arithmetic.MOST_ELEMENTS} turns")
+        if len(every) > MOST_ELEMENTS:
+            values.fail(at, f"a loop of more than {MOST_ELEMENTS} turns")
     return every
