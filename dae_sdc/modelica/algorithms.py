@@ -80,13 +80,11 @@ def _is_open(values: Values, value: Value) -> bool:
     return NOTHING in values.names_in(*(k for k in nodes if isinstance(k, int) and marks[k] & PARAMETER))
 
 
-def section(
-    values: Values, statements: Sequence[Statement], names: Sequence[str], scope: Scope
-) -> dict[str, Value]:
-    """The values of variables at the end of an algorithm of a model, which begins with their start values."""
-    inside: dict[str, Value] = {}
+def section(values: Values, statements: Sequence[Statement], scope: Scope) -> dict[str, Value]:
+    """The values at the end of an algorithm of a model of what it assigns, which begins with start values."""
+    inside, names = dict[str, Value](), [str(name) for name in assigned_in(statements)]
     for name in names:
-        member = values.lookup(syntax.Name(0, [(name, [])]), scope)
+        member = values.lookup(Name(0, [(name, [])]), scope)
         inside[name] = arithmetic.mapped(partial(_begin, values), member)
     if word := carry_out(values, statements, inside, Scope(scope.instance, scope.definition, inside)):
         values.fail(statements[0].at, f"{word} in a model is not understood; write it in a function")

@@ -92,7 +92,7 @@ def sides_of(values: Values, equation: Equal | syntax.Algorithm, scope: Scope) -
     """The values of both sides of an equation; of the results of a function those that are used."""
     if isinstance(equation, syntax.Algorithm):
         names = assigned_in(equation.body)
-        outcome = section(values, equation.body, [str(name) for name in names], scope)
+        outcome = section(values, equation.body, scope)
         return [values.value(name, scope) for name in names], [outcome[str(name)] for name in names]
     left = equation.left
     if isinstance(equation.right, syntax.Zeros):
@@ -508,6 +508,7 @@ class _Kind:
     flow: bool = False
     connector: bool = False
     sizes: list[Expression] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)  # The values of its sizes.
 
 
 class Flat:
@@ -533,7 +534,7 @@ class Flat:
         kind, change = self._resolved(whole, Change(at), definition.parent or library.root)
         if isinstance(kind.base, str):
             self.fail(at, f"{definition.name} is a number and no model")
-        self._fill(Instance("", kind.base), kind.base, change, "", [])
+        self._fill(Instance("", kind.base), [kind.base], change)
         for variable in self.variables:
             if variable.variability:
                 values.symbol(variable)
@@ -641,8 +642,7 @@ class Flat:
 
     def _compute(self, statements: list[syntax.Statement], scope: Scope) -> None:
         """Enter what an algorithm gives its variables, which is carried out when one of them is asked for."""
-        names = [str(name) for name in assigned_in(statements)]
-        outcome = cache(partial(section, self.values, statements, names, scope))
+        outcome = cache(partial(section, self.values, statements, scope))
         self._outcomes.append(outcome)
         for target in assigned_in(statements):
             member = self.values.lookup(syntax.Name(target.at, [(str(target), [])]), scope)
@@ -699,17 +699,12 @@ class Flat:
     # Classes
 
     def _fill(
-        self,
-        instance: Instance,
-        definition: ClassDefinition,
-        change: Change,
-        variability: str,
-        around: list[ClassDefinition],
-        extended: Change | None = None,
+        self, instance: Instance, classes: list[ClassDefinition], change: Change, more: Change | None = None
     ) -> None:
-        """Enter the declarations of a class into a component; ``extended`` changes it as a base alone."""
+        """Enter what the last of nested classes declares into a component; ``more`` changes a base alone."""
+        *around, definition = classes
         if definition in around:
-            circle = [definition, *around[around.index(definition) :][::-1]]
+            circle = classes[around.index(definition) :][::-1]
             path = " in ".join(item.name for item in circle)
             self.fail(definition.at, f"the class {definition.name} contains itself: {path}")
         if len(around) >= DEEPEST_COMPONENT:
@@ -722,31 +717,28 @@ class Flat:
                 if element.name in names:
                     self.fail(element.at, f"{element.name} is declared twice; rename or remove one")
                 names.add(element.name)
-        around = [*around, definition]
         scope = Scope(instance, definition)
         for element in sorted(definition.elements, key=_rank):
             declared = Change.of(element.modification, element.at, scope)
             if isinstance(element, syntax.Extends):
                 base = syntax.Component(element.at, str(element.base), element.base, [], None)
-                kind, more = self._resolved(base, declared, definition)
+                kind, own = self._resolved(base, declared, definition)
                 if isinstance(kind.base, str) or kind.sizes:
-                    message = f"{element.base} cannot be extended by a model; extend a model"
-                    self.fail(element.at, message)
-                self._fill(instance, kind.base, more.replaced(change, self.source), variability, around, more)
+                    self.fail(element.at, f"{element.base} cannot be extended by a model; extend a model")
+                self._fill(instance, [*classes, kind.base], own.replaced(change, self.source), own)
                 continue
             word = element.name
             if word in instance.members:
-                self.fail(
-                    element.at, f"{word} is declared twice, here and in a class that is extended; rename one"
-                )
+                what = f"{word} is declared twice, here and in a class that is extended"
+                self.fail(element.at, f"{what}; rename one")
             if element.flow and definition.kind not in ("connector", "record"):
                 self.fail(element.at, f"{word} is a flow, but {definition.name} is no connector")
             declared.final = declared.final or (element.final and declared.bound is not None)
             full = declared.replaced(change.parts.get(word), self.source)
-            kind, full = self._resolved(element, full, definition, variability)
+            kind, full = self._resolved(element, full, definition, instance.variability)
             shown = f"{instance.shown}.{word}" if instance.shown else word
-            sizes = self._sizes([*element.sizes, *kind.sizes], element, full, scope)
-            instance.members[word] = self._member(shown, kind, full, sizes, around)
+            kind.counts = self._counts(kind, full, scope)
+            instance.members[word] = self._member(shown, kind, full, classes)
             instance.dotted = instance.dotted or "." in word or "[" in word
         self._written.append((definition.equations, scope))
         for statements in definition.algorithms:
@@ -754,7 +746,7 @@ class Flat:
             self._written.append(([*whens], scope))
             self._algorithms.append(([item for item in statements if item not in whens], scope))
         self._initial.append((definition.initial, scope))
-        for word, part in (extended or change).parts.items():
+        for word, part in (more or change).parts.items():
             if word not in instance.members:
                 hint = similar(word, instance.members)
                 self.fail(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
@@ -789,49 +781,45 @@ class Flat:
             base = kind.base = self.library.require(short.base, definition)
         return kind, change
 
-    def _sizes(
-        self, declared: list[Expression], element: syntax.Component, change: Change, scope: Scope
-    ) -> list[int]:
+    def _counts(self, kind: _Kind, change: Change, scope: Scope) -> list[int]:
         """The sizes of an array; the size for a colon is that of the value."""
-        sizes: list[int] = []
-        for dimension, size in enumerate(declared):
+        counts, what = list[int](), f"the size of {kind.element.name}"
+        for dimension, size in enumerate([*kind.element.sizes, *kind.sizes]):
             if isinstance(size, syntax.Every):
                 if change.bound is None:
-                    self.fail(size.at, f"the size of {element.name} is open; write a number")
+                    self.fail(size.at, f"{what} is open; write a number")
                 part: Value = self.values.bound(change.bound)
                 for _ in range(dimension):
                     part = part[0] if isinstance(part, list) and part else None
                 if not isinstance(part, list):
-                    self.fail(size.at, f"the value of {element.name} has fewer sizes")
+                    self.fail(size.at, f"the value of {kind.element.name} has fewer sizes")
                 count = len(part)
             else:
-                value, what = self.values.value(size, scope), f"the size of {element.name}"
+                value = self.values.value(size, scope)
                 if isinstance(value, list):  # of an enumeration
                     value = self.values.graph.constant(len(value))
                 count = self.values.whole(self.values.as_number(value, size.at), size.at, what)
             if not 0 <= count <= MOST_ELEMENTS:
-                self.fail(size.at, f"the size {count} of {element.name} is not from 0 to {MOST_ELEMENTS}")
-            sizes.append(count)
-        return sizes
+                name = kind.element.name
+                self.fail(size.at, f"the size {count} of {name} is not from 0 to {MOST_ELEMENTS}")
+            counts.append(count)
+        return counts
 
     def _member(
         self,
         shown: str,
         kind: _Kind,
         change: Change,
-        sizes: list[int],
         around: list[ClassDefinition],
-        index: tuple[int, ...] = (),
+        index: Sequence[int] = (),
     ) -> Member:
-        """A component, or an array of components."""
-        base = kind.base
-        self._require_few(math.prod(sizes), kind)
-        if sizes:
-            members, (size, *rest), before = list[Member](), sizes, self._count
+        """A component, or an array of components; ``index`` has the subscripts of one in an array."""
+        base, counts = kind.base, kind.counts[len(index) :]
+        self._require_few(math.prod(counts), kind)
+        if counts:
+            members, size, before = list[Member](), counts[0], self._count
             for k in range(size):
-                members.append(
-                    self._member(shown, kind, change.element(k, size), rest, around, (*index, k + 1))
-                )
+                members.append(self._member(shown, kind, change.element(k, size), around, (*index, k + 1)))
                 if k == 0:  # the others have as many parts
                     self._require_few((size - 1) * (self._count - before), kind)
             return members
@@ -844,8 +832,8 @@ class Flat:
             self.fail(change.at, f"{shown} is a component; give values to its variables")
         if change.bound is not None:
             change = self._fields(base, change, change.bound)
-        instance = Instance(shown, base, connector=kind.connector)
-        self._fill(instance, base, change, kind.variability, around)
+        instance = Instance(shown, base, connector=kind.connector, variability=kind.variability)
+        self._fill(instance, [*around, base], change)
         return instance
 
     def _require_few(self, more: int, kind: _Kind) -> None:

@@ -45,6 +45,7 @@ class Instance:
     members: dict[str, Member] = field(default_factory=dict)  # Its parts by name.
     dotted: bool = False  # Whether names of parts contain dots or subscripts, as in flat texts.
     connector: bool = False  # Whether it is a connector.
+    variability: str = ""  # That of its parts which have none of their own.
 
 
 Member: TypeAlias = "Variable | Instance | list[Member]"

@@ -104,9 +104,7 @@ class ExpressionParser(Words):
             return syntax.Truth(at, text == "true")
         if text == "(":
             self.take()
-            if self.now.text == ",":
-                return self._results(at, [syntax.Every(at)])
-            inner = self.expression()
+            inner = syntax.Every(at) if self.now.text == "," else self.expression()
             if self.now.text == ",":
                 return self._results(at, [inner])
             self.close(")", at)

@@ -263,10 +263,8 @@ class _Builder:
         self.check_range(variable)
         fixed = variable.attributes.get("fixed")
         if fixed is not None and self.values.bound(fixed) != TRUE:
-            self.fail(
-                fixed.expression.at,
-                f"the parameter {variable.shown} is not fixed; give it a value, or write Real",
-            )
+            what = f"the parameter {variable.shown} is not fixed"
+            self.fail(fixed.expression.at, f"{what}; give it a value, or write Real")
         if symbol == self.values.graph.parameter(variable.name) and variable.variability == "parameter":
             model.parameter(variable.name, self.values.numbers[variable], unit=self.unit(variable))
 
@@ -277,11 +275,8 @@ class _Builder:
         for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):
             limit = self.attribute(variable, word)
             if limit is not None and sign * value < sign * limit:
-                self.fail(
-                    variable.at,
-                    f"the parameter {variable.shown} is {value:.10g}, {where} its {word} {limit:.10g}; "
-                    "give it another value",
-                )
+                what = f"the parameter {variable.shown} is {value:.10g}, {where} its {word} {limit:.10g}"
+                self.fail(variable.at, f"{what}; give it another value")
 
     def unknown(self, model: Model, variable: Variable) -> None:
         fixed, is_discrete = variable.attributes.get("fixed"), variable.name in self.values.discrete
