@@ -158,16 +158,20 @@ def said(values: Values, assertion: syntax.Assert, scope: Scope) -> tuple[Any, d
     return condition, {"message": message, "terminal": not warns, "success": ends}
 
 
+def targets_and_values(
+    values: Values, item: syntax.Equal, scope: Scope, verb: str
+) -> list[tuple[syntax.Expression, Value]]:
+    """What stands on the left of an equation, each with its value; ``verb`` says what it does in messages."""
+    if not isinstance(item.left, syntax.Results):
+        return [(item.left, values.value(item.right, scope))]
+    if not isinstance(item.right, Call):
+        values.fail(item.at, f"several variables {verb} the results of a function")
+    pairs = zip(item.left.items, results(values, item.right, scope), strict=False)
+    return [(target, value) for target, value in pairs if not isinstance(target, syntax.Every)]
+
+
 def _assign(values: Values, item: syntax.Equal, inside: dict[str, Value], scope: Scope) -> None:
-    if isinstance(item.left, syntax.Results):
-        if not isinstance(item.right, Call):
-            values.fail(item.at, "several variables are assigned the results of a function")
-        targets, news = item.left.items, results(values, item.right, scope)
-    else:
-        targets, news = [item.left], [values.value(item.right, scope)]
-    for target, new in zip(targets, news, strict=False):
-        if isinstance(target, syntax.Every):
-            continue
+    for target, new in targets_and_values(values, item, scope, "are assigned"):
         assert isinstance(target, syntax.Name)
         is_function = scope.instance is None
         (word, subscripts), *fields = target.parts if is_function else [(str(target), target.parts[-1][1])]

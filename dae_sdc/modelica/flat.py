@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from dae_sdc.dae.branches import INITIAL
 from dae_sdc.expressions.dag import MOVING, STEPS, Leaf as Symbol, Op, name_and_order
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.algorithms import assigned_in, results, said, section, targets_in
+from dae_sdc.modelica.algorithms import assigned_in, results, said, section, targets_and_values, targets_in
 from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, TRUTHS, Condition, Value, opposite, shown
 from dae_sdc.modelica.library import Bound, Change, Instance, Library, Member, Scope, Variable
-from dae_sdc.modelica.syntax import ClassDefinition, Equal, Equation, Expression, IfEquation, similar
+from dae_sdc.modelica.syntax import Call, ClassDefinition, Equal, Equation, Expression, IfEquation, similar
 from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Asserted, Values, scopes
 
 AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
@@ -94,18 +94,12 @@ def sides_of(values: Values, equation: Equal | syntax.Algorithm, scope: Scope) -
         names = assigned_in(equation.body)
         outcome = section(values, equation.body, scope)
         return [values.value(name, scope) for name in names], [outcome[str(name)] for name in names]
-    left = equation.left
     if isinstance(equation.right, syntax.Zeros):
-        value = values.value(left, scope)
+        value = values.value(equation.left, scope)
         return value, arithmetic.mapped(lambda _: values.graph.zero, value)
-    if not isinstance(left, syntax.Results):
-        return values.value(left, scope), values.value(equation.right, scope)
-    if not isinstance(equation.right, syntax.Call):
-        values.fail(equation.at, "several variables equal the results of a function")
-    news = results(values, equation.right, scope)
-    pairs = [
-        (item, new) for item, new in zip(left.items, news, strict=False) if not isinstance(item, syntax.Every)
-    ]
+    if not isinstance(equation.left, syntax.Results):
+        return values.value(equation.left, scope), values.value(equation.right, scope)
+    pairs = targets_and_values(values, equation, scope, "equal")
     return [values.value(item, scope) for item, _ in pairs], [new for _, new in pairs]
 
 
@@ -243,7 +237,7 @@ def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
 
 
 def _ways(
-    values: Values, condition: Condition, moments: Mapping[int, syntax.Call], scope: Scope
+    values: Values, condition: Condition, moments: Mapping[int, Call], scope: Scope
 ) -> Iterator[_Begin]:
     """Where one condition begins to hold, of which ``moments`` may hold at events alone."""
     graph, at_start = values.graph, values.graph.variable(AT_START)
@@ -265,7 +259,7 @@ def _ways(
 
 
 def _moments(
-    values: Values, moment: int, call: syntax.Call, scope: Scope
+    values: Values, moment: int, call: Call, scope: Scope
 ) -> Iterator[tuple[Condition | str, bool, Mapping[int, int]]]:
     """Where a sample, an edge or a change may be, whether it is one there, and values that are certain."""
     graph = values.graph
@@ -543,9 +537,8 @@ class Flat:
         for when in whens:
             names = {*assigned_by(values, when[0].branches, when[1])}
             if twice := sorted(names & values.discrete):
-                self.fail(
-                    when[0].at, f"two when-equations give {twice[0]} a value; write elsewhen in one of them"
-                )
+                what = f"two when-equations give {twice[0]} a value"
+                self.fail(when[0].at, f"{what}; write elsewhen in one of them")
             values.discrete |= names
         connections = Connections(values)
         for item, scope in written:
@@ -608,7 +601,7 @@ class Flat:
             yield equation, scope
             return
         left, right, lookup = equation.left, equation.right, self.values.lookup
-        if isinstance(left, syntax.Results) and isinstance(right, syntax.Call):
+        if isinstance(left, syntax.Results) and isinstance(right, Call):
             outcome = cache(partial(results, self.values, right, scope))
             for k, target in enumerate(left.items):
                 if not isinstance(target, syntax.Every):
@@ -657,8 +650,7 @@ class Flat:
         if variable.name in self.values.defined or variable.name in self.values.discrete:
             self.fail(at, f"{variable.shown} has two values; remove one")
         if any(
-            isinstance(part, syntax.Call) and str(part.function) in AT_EVENTS
-            for part in syntax.parts_of(written)
+            isinstance(part, Call) and str(part.function) in AT_EVENTS for part in syntax.parts_of(written)
         ):
             self.values.discrete.add(variable.name)
             self._held.append((variable, at, value))

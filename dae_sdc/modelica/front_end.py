@@ -228,10 +228,8 @@ class _Tree:
         definition.algorithms = [self.read(item["statements"]) for item in flat["algorithms"]]
         definition.initial = self.equations("initial_")
         definition.initial += [self.assertion(item) for item in flat["initial_assert_equations"]]
-        definition.initial += [
-            syntax.Algorithm(self.at(item), self.read(item["statements"]))
-            for item in flat["initial_algorithms"]
-        ]
+        for item in flat["initial_algorithms"]:
+            definition.initial.append(syntax.Algorithm(self.at(item), self.read(item["statements"])))
         return definition
 
     # Declarations
@@ -242,11 +240,8 @@ class _Tree:
         kind = self.flat["variable_type_names"].get(shown, "Real")
         variability = _word(item["variability"])
         causality = _word(item["causality"])
-        parts = {
-            word: Modification(at, self.read(item[word]))
-            for word in ("min", "max", "nominal")
-            if item[word] is not None
-        }
+        known = [word for word in ("min", "max", "nominal") if item[word] is not None]
+        parts = {word: Modification(at, self.read(item[word])) for word in known}
         if item["unit"]:
             parts["unit"] = Modification(at, syntax.Text(at, item["unit"]))
         is_value = not variability or item["binding"] is None

@@ -171,7 +171,6 @@ class _Builder:
         self.root = root
         self.library = Library(self.root, source)
         self.numbers = numbers
-        self.values = Values(self.library, RULES, numbers, set())
 
     def flat(self, definition: ClassDefinition, structural: set[str]) -> Flat:
         """The flat model of a class; flattened again each time that structural parameters are discovered."""

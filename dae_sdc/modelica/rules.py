@@ -248,9 +248,8 @@ def _changed(values: Values, item: Call, scope: Scope) -> Value:
 def _sample(values: Values, item: Call, scope: Scope) -> Value:
     """Whether a time at equal distances has come, in the condition of a when-equation."""
     if values.moments is None:
-        values.fail(
-            item.at, "sample(...) stands in the condition of a when-equation; let that change a variable"
-        )
+        what = "sample(...) stands in the condition of a when-equation"
+        values.fail(item.at, f"{what}; let that change a variable")
     times = map(arithmetic.scalar, _arguments(values, item, scope, 2))
     start, period = (event_text(values.graph, time) for time in times)
     return _moment(values, item, f"sample({start}, {period})")
@@ -277,10 +276,8 @@ def _diff(values: Values, item: Call, scope: Scope) -> Value:
             part = part.arguments[0]
         of_time = isinstance(part, syntax.Name) and values.value(part, scope) == values.graph.time()
         if not of_time or not 1 <= repeats <= HIGHEST_DIFF_ORDER:
-            values.fail(
-                item.at,
-                f"diff(...) is understood with respect to time only, up to order {HIGHEST_DIFF_ORDER}",
-            )
+            what = "diff(...) is understood with respect to time only"
+            values.fail(item.at, f"{what}, up to order {HIGHEST_DIFF_ORDER}")
         order += repeats
     if item.named or not order:
         values.fail(item.at, "diff needs an expression and t, such as diff(x(t), t)")
@@ -336,9 +333,8 @@ def _filled(values: Values, item: Call, scope: Scope) -> Value:
     counts = [values.integer(part, scope, f"the size in {name}") for part in counted]
     if name == "identity":
         return _identity(values, counts[0])
-    value = (
-        values.value(item.arguments[0], scope) if name == "fill" else values.graph.constant(name == "ones")
-    )
+    graph = values.graph
+    value = values.value(item.arguments[0], scope) if name == "fill" else graph.constant(name == "ones")
     values.spend(math.prod(counts), item.at)
     return arithmetic.filled(value, counts)
 

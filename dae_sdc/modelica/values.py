@@ -11,7 +11,7 @@ from dae_sdc.expressions.dag import MOVING, Leaf, Op
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, Condition, Value, shown
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
-from dae_sdc.modelica.syntax import similar
+from dae_sdc.modelica.syntax import Expression, similar
 
 DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution of its names.
 # Largest number of operators and operands of an expression after substitution of its names.
@@ -62,7 +62,7 @@ class Values:
         self._waiting: set[Variable] = set()
         self._constants: dict[syntax.Component, Any] = {}
 
-    def value(self, expression: syntax.Expression, scope: Scope) -> Value:
+    def value(self, expression: Expression, scope: Scope) -> Value:
         """The value of an expression."""
         self._depth += 1
         self.spend(1, expression.at)
@@ -101,11 +101,11 @@ class Values:
         """What stands for the value of an unknown before an event."""
         return self.graph.variable(f"{BEFORE}{shown(self.graph.leaves[unknown])})")
 
-    def number(self, expression: syntax.Expression, scope: Scope) -> Any:
+    def number(self, expression: Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""
         return self.as_number(self.value(expression, scope), expression.at)
 
-    def condition(self, expression: syntax.Expression, scope: Scope) -> Condition:
+    def condition(self, expression: Expression, scope: Scope) -> Condition:
         """The value of an expression that must be a condition."""
         return self.as_condition(self.value(expression, scope), expression.at)
 
@@ -239,7 +239,7 @@ class Values:
         """The names in expressions and conditions."""
         return {str(leaf.index) for value in values for leaf in self.graph.leaves_in(value)}
 
-    def integer(self, expression: syntax.Expression, scope: Scope, what: str) -> int:
+    def integer(self, expression: Expression, scope: Scope, what: str) -> int:
         """The value of a structural integer, such as a size; ``what`` is its name in messages."""
         return self.whole(self.number(expression, scope), expression.at, what)
 
@@ -317,7 +317,7 @@ class Values:
             item = self.picked(self.part(item, word, name) if word else item, subscripts, scope, name)
         return item
 
-    def part(self, item: Any, word: str, name: syntax.Expression) -> Any:
+    def part(self, item: Any, word: str, name: Expression) -> Any:
         """A part of a component or of a record, or those of an array of them."""
         if isinstance(item, list):
             return [self.part(element, word, name) for element in item]
@@ -329,9 +329,7 @@ class Values:
             self.fail(name.at, f"{shown} has no part {word}{similar(word, members)}")
         return members[word]
 
-    def picked(
-        self, item: Any, subscripts: Sequence[syntax.Expression], scope: Scope, name: syntax.Expression
-    ) -> Any:
+    def picked(self, item: Any, subscripts: Sequence[Expression], scope: Scope, name: Expression) -> Any:
         """The element or elements of an array that subscripts select."""
         if not subscripts:
             return item
@@ -345,7 +343,7 @@ class Values:
         every = [self.of_member(self.picked(part, rest, scope, name), name) for part in item]
         return self.wrapped(name.at, self.graph.chosen, [*where[:-1], TRUE], every)
 
-    def places(self, subscript: syntax.Expression, size: int, scope: Scope, name: syntax.Expression) -> Any:
+    def places(self, subscript: Expression, size: int, scope: Scope, name: Expression) -> Any:
         """The place, from 0, that a subscript selects, or several; of unknowns a condition for each place."""
         if isinstance(subscript, syntax.Every):
             return range(size)
@@ -362,7 +360,7 @@ class Values:
                 self.fail(name.at, f"{name} has elements 1 to {size}; there is no element {k}")
         return [k - 1 for k in numbers] if several else numbers[0] - 1
 
-    def of_member(self, item: Any, name: syntax.Expression) -> Value:
+    def of_member(self, item: Any, name: Expression) -> Value:
         """The value of a member that a name refers to, or the values of a list of members; a value itself."""
         if isinstance(item, list):
             self.spend(len(item), name.at)
@@ -475,9 +473,7 @@ class Values:
         return self._constants[component]
 
 
-def scopes(
-    values: Values, indices: list[tuple[str, syntax.Expression]], scope: Scope, at: int
-) -> list[Scope]:
+def scopes(values: Values, indices: list[tuple[str, Expression]], scope: Scope, at: int) -> list[Scope]:
     """A scope for every combination of the values of loop indices."""
     every = [scope]
     for name, where in indices:
