@@ -649,9 +649,8 @@ class Flat:
     def _define(self, variable: Variable, at: int, written: Any, value: Callable[[], Value]) -> None:
         if variable.name in self.values.defined or variable.name in self.values.discrete:
             self.fail(at, f"{variable.shown} has two values; remove one")
-        if any(
-            isinstance(part, Call) and str(part.function) in AT_EVENTS for part in syntax.parts_of(written)
-        ):
+        calls = (part for part in syntax.parts_of(written) if isinstance(part, Call))
+        if any(str(call.function) in AT_EVENTS for call in calls):
             self.values.discrete.add(variable.name)
             self._held.append((variable, at, value))
         else:

@@ -18,7 +18,7 @@ from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.library import STANDARD
 from dae_sdc.modelica.outline import Outline, within
-from dae_sdc.modelica.parser import OPERATORS
+from dae_sdc.modelica.parser import OPERATORS, PAIRS
 from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Precedence, Source
 
 LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too large, or too small.
@@ -35,8 +35,6 @@ _OPERATORS: Final = dict(
     )
 )
 _SIGNS: Final = {"Not": "not", "Minus": "-", "DotMinus": "-", "Plus": "+", "DotPlus": "+"}
-# Operators whose operands stand in one list, as the parser leaves them.
-_CHAINED: Final = (Precedence.SUM, Precedence.PRODUCT, Precedence.AND, Precedence.OR)
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
 _DERIVED: Final = re.compile(r"[\w']+\s*=\s*der\b")
 _ASSERTS: Final = re.compile("assert|terminate")
@@ -384,7 +382,8 @@ class _Tree:
         at, sign = self.at(item), _OPERATORS[item["op"]]
         behind, precedence = [(sign, item["rhs"])], OPERATORS[sign]
         left: Node = item["lhs"]
-        while precedence in _CHAINED and "Binary" in left:
+        # All operands stand in one list, as the parser leaves them.
+        while precedence not in PAIRS and "Binary" in left:
             sign = _OPERATORS[left["Binary"]["op"]]
             if OPERATORS[sign] is not precedence:
                 break

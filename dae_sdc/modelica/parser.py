@@ -11,6 +11,7 @@ from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Token,
 
 _Part = TypeVar("_Part")
 
+PAIRS: Final = (Precedence.COMPARISON, Precedence.POWER)  # Whose operators have two operands.
 OPERATORS: Final = {
     "or": Precedence.OR,
     "and": Precedence.AND,
@@ -79,7 +80,7 @@ class ExpressionParser(Words):
                 self.fail("** is no operator of Modelica; write ^")
             while pending and pending[-1][0] >= level:
                 before = pending.pop()
-                if before[0] == level and level in (Precedence.COMPARISON, Precedence.POWER):
+                if before[0] == level and level in PAIRS:
                     self.fail(f"{self.now.text} behind {before[1].text}; use brackets")
                 _apply(*before, operands)
             if not level:
@@ -220,8 +221,7 @@ def _apply(precedence: Precedence, token: Token, operands: list[syntax.Expressio
         operands.append(Operation(token.at, precedence, [(sign, right)]))
         return
     left = operands[-1]
-    is_pair = precedence in (Precedence.COMPARISON, Precedence.POWER)
-    if isinstance(left, Operation) and left.precedence is precedence and not is_pair:
+    if isinstance(left, Operation) and left.precedence is precedence and precedence not in PAIRS:
         left.parts.append((sign, right))
     else:
         operands[-1] = Operation(left.at, precedence, [("", left), (sign, right)])
@@ -352,9 +352,8 @@ class ClassParser(EquationParser):
 
     def _enter(self, parent: syntax.ClassDefinition, definition: syntax.ClassDefinition) -> None:
         if definition.name in parent.classes:
-            self.fail(
-                f"there are two classes named {definition.name} here; rename or remove one", definition.at
-            )
+            what = f"there are two classes named {definition.name} here"
+            self.fail(f"{what}; rename or remove one", definition.at)
         definition.parent = parent
         parent.classes[definition.name] = definition
 

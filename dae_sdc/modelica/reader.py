@@ -148,9 +148,8 @@ def _read(source: Source, given: Reading) -> Model:
                 raise
             raise InputError(f"{error}; {other}") from None
     except RecursionError:
-        raise source.error(
-            0, "something in this text is nested too deeply; write parts of it as variables"
-        ) from None
+        what = "something in this text is nested too deeply"
+        raise source.error(0, f"{what}; write parts of it as variables") from None
 
 
 def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> Model:

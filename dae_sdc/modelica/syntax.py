@@ -112,9 +112,8 @@ def tokens(source: Source) -> list[Token]:
                 if text.startswith(beginning, at):
                     source.fail(at, f"a {what} that begins here never ends; close it with {end}")
             character = text[at] if text[at].isprintable() else ascii(text[at])
-            source.fail(
-                at, f"the character {character} means nothing in Modelica; remove it or quote the name"
-            )
+            what = f"the character {character} means nothing in Modelica"
+            source.fail(at, f"{what}; remove it or quote the name")
         kind = match.lastgroup or ""
         if kind != "blank":
             words.append(Token("word" if match[0] in KEYWORDS else kind, match[0], at))

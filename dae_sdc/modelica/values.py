@@ -406,9 +406,8 @@ class Values:
 
     def _parameter(self, variable: Variable) -> Value:
         if variable.type == "enumeration":
-            self.fail(
-                variable.at, f"{variable.name} is an enumeration, which equations cannot use; write Integer"
-            )
+            what = f"{variable.name} is an enumeration, which equations cannot use"
+            self.fail(variable.at, f"{what}; write Integer")
         what = f"the value of {variable.shown}"
         if variable.type == "String":
             text = self.bound(variable.value) if variable.value is not None else ""
@@ -442,11 +441,8 @@ class Values:
         if moving:
             self.fail(at, f"{what} depends on {moving[0]}, which is no parameter")
         names = self.names_in(value)
-        if (
-            names
-            and variable.name not in self.structural
-            and self.graph.extent(value)[1] <= LONGEST_PARAMETER
-        ):
+        follows = names and variable.name not in self.structural
+        if follows and self.graph.extent(value)[1] <= LONGEST_PARAMETER:
             return value
         # What is long would stand in many equations; it is a number, and so are those it is made of.
         self.structural.update(names)

@@ -141,10 +141,9 @@ class _FlatClass:
         self.model, self.graph = model, model.graph
         self.variables = list(model.variables_by_name.values())
         self.place = {name: j for j, name in enumerate(model.names)}
-        roots = [*model.roots, *model.simplified_roots.values()]
-        highest = [0] * len(self.variables)
-        for j, order in set().union(*map(model.graph.jets_of, roots)):
-            highest[j] = max(highest[j], order)
+        # The highest order of each unknown is the last.
+        orders = dict(model.graph.jets_of(*model.roots, *model.simplified_roots.values()))
+        highest = [orders.get(j, 0) for j in range(len(self.variables))]
         # Names of each unknown and of its derivatives but the highest, which are unknowns of their own.
         self.chains, used = list[list[str]](), {*model.names, *model.parameter_names}
         for variable, most in zip(self.variables, highest, strict=True):
