@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import COMPARISONS, MOVING, Leaf, Op, name_of
+from dae_sdc.expressions.dag import COMPARISONS, Leaf, Op, name_of
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.model.sympy_input import HIGHEST_POWER
 
@@ -134,12 +134,9 @@ class Algebra(Graph):
             self._texts[text] = self.constant(rational(text))
         return self._texts[text]
 
-    def leaves_in(self, value: Value, moving: bool = False) -> list[Leaf]:
-        """The leaves of an expression or condition, or the moving ones, sorted by their names."""
-        node = value.node if isinstance(value, Condition) else value
-        if moving and not self.mark[node] & MOVING:
-            return []
-        return sorted((leaf for leaf in self.leaves_of(node) if not moving or leaf.kind in "tu"), key=shown)
+    def leaves_in(self, value: Value) -> list[Leaf]:
+        """The leaves of an expression or condition, sorted by their names."""
+        return sorted(self.leaves_of(value.node if isinstance(value, Condition) else value), key=shown)
 
     def extent(self, node: int) -> tuple[int, int]:
         """Depth of an expression, and number of its operators and operands when it is written out."""
@@ -273,10 +270,6 @@ class Algebra(Graph):
         return self.substitute([value], places)[0]
 
     # Arrays
-
-    def total(self, terms: Sequence[Value]) -> Value:
-        """The sum of numbers, or of arrays with the same sizes."""
-        return together(lambda *numbers: self.plus(map(scalar, numbers)), terms, "term")
 
     def product(self, factors: Sequence[Value]) -> Value:
         """The product of numbers, vectors and matrices."""

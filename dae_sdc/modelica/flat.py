@@ -774,24 +774,23 @@ class Flat:
 
     def _counts(self, kind: _Kind, change: Change, scope: Scope) -> list[int]:
         """The sizes of an array; the size for a colon is that of the value."""
-        counts, what = list[int](), f"the size of {kind.element.name}"
+        counts, name = list[int](), kind.element.name
         for dimension, size in enumerate([*kind.element.sizes, *kind.sizes]):
             if isinstance(size, syntax.Every):
                 if change.bound is None:
-                    self.fail(size.at, f"{what} is open; write a number")
+                    self.fail(size.at, f"the size of {name} is open; write a number")
                 part: Value = self.values.bound(change.bound)
                 for _ in range(dimension):
                     part = part[0] if isinstance(part, list) and part else None
                 if not isinstance(part, list):
-                    self.fail(size.at, f"the value of {kind.element.name} has fewer sizes")
+                    self.fail(size.at, f"the value of {name} has fewer sizes")
                 count = len(part)
             else:
-                value = self.values.value(size, scope)
+                value, what = self.values.value(size, scope), f"the size of {name}"
                 if isinstance(value, list):  # of an enumeration
                     value = self.values.graph.constant(len(value))
                 count = self.values.whole(self.values.as_number(value, size.at), size.at, what)
             if not 0 <= count <= MOST_ELEMENTS:
-                name = kind.element.name
                 self.fail(size.at, f"the size {count} of {name} is not from 0 to {MOST_ELEMENTS}")
             counts.append(count)
         return counts

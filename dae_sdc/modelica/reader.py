@@ -167,8 +167,7 @@ class _Builder:
     def __init__(self, source: Source, root: ClassDefinition, numbers: Mapping[str, float]) -> None:
         self.source = source
         self.fail = source.fail
-        self.root = root
-        self.library = Library(self.root, source)
+        self.library = Library(root, source)
         self.numbers = numbers
 
     def flat(self, definition: ClassDefinition, structural: set[str]) -> Flat:
@@ -246,7 +245,7 @@ class _Builder:
     def chosen(self, name: str | None) -> ClassDefinition:
         """The class to read; raises InputError if there is none, or several with the name."""
         models: dict[str, ClassDefinition] = {}
-        stack = [self.root]
+        stack = [self.library.root]
         while stack:
             item = stack.pop()
             if item.kind in MODELS:

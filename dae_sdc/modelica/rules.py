@@ -42,7 +42,8 @@ def _sum(values: Values, item: Operation, scope: Scope) -> Value:
         if sign == "-":
             value = values.wrapped(part.at, arithmetic.each, values.graph.neg, value)
         terms.append(value)
-    return values.graph.total(terms)
+    plus = values.graph.plus
+    return arithmetic.together(lambda *numbers: plus(map(arithmetic.scalar, numbers)), terms, "term")
 
 
 def _product(values: Values, item: Operation, scope: Scope) -> Value:

@@ -435,7 +435,7 @@ class Values:
         if variable.variability == "constant":
             self.numbers[variable] = self.numeric(value, at, what)
             return value
-        moving = [*map(shown, self.graph.leaves_in(value, moving=True))]
+        moving = [shown(leaf) for leaf in self.graph.leaves_in(value) if leaf.kind in "tu"]
         if moving and self.calculated.issuperset(moving):
             return value
         if moving:
