@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
 from operator import methodcaller
@@ -41,21 +42,16 @@ TRUTHS: Final = (TRUE, FALSE)  # The constant conditions.
 
 def rational(text: str) -> Fraction:
     """The exact value of a decimal number in a text; InputError if it is too long, large or small."""
-    if text.startswith("-"):
-        return -rational(text[1:])
     mantissa, _, exponent = text.lower().partition("e")
-    whole, _, part = mantissa.partition(".")
-    digits = (whole + part).lstrip("0")
-    if not digits:
-        return Fraction(0)
-    power = int(exponent or 0) if len(exponent) < 8 else 10**8 * (-1 if exponent[0] == "-" else 1)
-    if len(digits) > LONGEST_NUMBER:
-        raise InputError(f"a number of {len(digits)} digits is too long; write fewer")
-    shift = power - len(part)
-    size = shift + len(digits)
-    if abs(size) > LARGEST_DECIMAL_EXPONENT:
-        raise InputError(f"the number {text} is too {'large' if size > 0 else 'small'}; use other units")
-    return int(digits) * Fraction(10) ** shift
+    if len(exponent) > 7:  # which no number has that is read
+        exponent = "-99999999" if exponent[0] == "-" else "99999999"
+    number = Decimal(f"{mantissa}e{exponent or 0}")
+    if number and (count := len(number.as_tuple().digits)) > LONGEST_NUMBER:
+        raise InputError(f"a number of {count} digits is too long; write fewer")
+    if number and abs(size := number.adjusted() + 1) > LARGEST_DECIMAL_EXPONENT:
+        what = f"the number {text.removeprefix('-')} is too {'large' if size > 0 else 'small'}"
+        raise InputError(f"{what}; use other units")
+    return Fraction(number) if number else Fraction(0)
 
 
 def shown(leaf: Leaf) -> str:
