@@ -20,7 +20,7 @@ from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.outline import Outline
 from dae_sdc.modelica.parser import MODELS, parse
 from dae_sdc.modelica.rules import RULES
-from dae_sdc.modelica.syntax import ClassDefinition, Source, similar
+from dae_sdc.modelica.syntax import ClassDefinition, Modification, Source, similar
 from dae_sdc.modelica.values import Values
 from dae_sdc.modelica.writer import event_text
 from dae_sdc.options import MODELICA_READERS, READER_VARIABLE, Reading, about, option, takes
@@ -329,12 +329,12 @@ class _Builder:
     # Annotations
 
     def experiment(self, definition: ClassDefinition) -> tuple[tuple[float, float], float | None]:
-        annotation = definition.annotations.get("experiment")
+        annotation = definition.annotations.get("experiment", Modification(definition.at))
         settings: dict[str, float] = {}
-        for word, part in annotation.parts.items() if annotation is not None else ():
+        for word, part in annotation.parts.items():
+            if word.startswith("__"):
+                continue
             if word not in _EXPERIMENT:
-                if word.startswith("__"):
-                    continue
                 hint = similar(word, _EXPERIMENT) or f"; known are {', '.join(_EXPERIMENT)}"
                 self.fail(part.at, f"an experiment has no {word}{hint}")
             if part.value is None:
@@ -346,13 +346,13 @@ class _Builder:
         dt = settings.get("Interval")
         if dt is None and settings.get("NumberOfIntervals", 0.0) >= 1:
             dt = (stop - start) / settings["NumberOfIntervals"]
-        if annotation is not None and (stop <= start or (dt is not None and not 0 < dt <= stop - start)):
+        if stop <= start or (dt is not None and not 0 < dt <= stop - start):
             self.fail(annotation.at, "an experiment needs StartTime < StopTime and 0 < Interval within them")
         return (start, stop), dt
 
     def documentation(self, definition: ClassDefinition) -> str:
-        annotation = definition.annotations.get("Documentation")
-        info = annotation.parts.get("info") if annotation is not None else None
+        annotation = definition.annotations.get("Documentation", Modification(definition.at))
+        info = annotation.parts.get("info")
         if info is None or info.value is None:
             return ""
         text = self.values.bound(Bound(info.value, Scope(None, definition)))

@@ -203,14 +203,13 @@ def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
 
 
 def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
-    actual = item.arguments[0] if item.arguments else item.named.get("actual")
-    if actual is None:
+    given = {**item.named, **dict(zip(("actual", "simplified"), item.arguments, strict=False))}
+    if "actual" not in given:
         values.fail(item.at, "homotopy needs actual=")
-    simplified = item.arguments[1] if len(item.arguments) > 1 else item.named.get("simplified")
-    value, graph = values.value(actual, scope), values.graph
-    if simplified is None or not isinstance(value, int) or not graph.leaves_of(value):
+    value, graph = values.value(given["actual"], scope), values.graph
+    if "simplified" not in given or not isinstance(value, int) or not graph.leaves_of(value):
         return value
-    simpler = values.number(simplified, scope)
+    simpler = values.number(given["simplified"], scope)
     return graph.call(Op.SELECT, graph.parameter(SIMPLIFIED), value, simpler)
 
 
