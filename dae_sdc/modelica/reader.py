@@ -263,7 +263,7 @@ class _Builder:
             what = f"the parameter {variable.shown} is not fixed"
             self.fail(fixed.expression.at, f"{what}; give it a value, or write Real")
         if symbol == self.values.graph.parameter(variable.name) and variable.variability == "parameter":
-            model.parameter(variable.name, self.values.numbers[variable], unit=self.unit(variable))
+            model.parameter(variable.name, self.values.numbers.get(variable), unit=self.unit(variable))
 
     def check_range(self, variable: Variable) -> None:
         value = self.values.numbers.get(variable)

@@ -40,7 +40,7 @@ class Values:
         self.fail, self.graph = library.source.fail, arithmetic.Algebra()
         self.structural = structural
         self.variables: dict[str, Variable] = {}
-        self.numbers: dict[Variable, float | None] = {}
+        self.numbers: dict[Variable, float] = {}
         self.calculated: set[str] = set()  # Names of the parameters that initial equations give values.
         self.discrete: set[str] = set()  # Names of the variables that when-equations assign.
         # What Boolean and Integer variables stand for that no event changes, by their names.
@@ -426,7 +426,6 @@ class Values:
         if given is None:
             if variable.type == "Boolean" or variable.variability == "constant":
                 self.fail(variable.at, f"{variable.shown} has no value; give it one")
-            self.numbers[variable] = None
             return self.graph.parameter(variable.name)
         at, value = given.expression.at, self.bound(given)
         if variable.type == "Boolean":
