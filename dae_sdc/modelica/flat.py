@@ -236,9 +236,7 @@ def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
         yield from begins
 
 
-def _ways(
-    values: Values, condition: Condition, moments: Mapping[int, Call], scope: Scope
-) -> Iterator[_Begin]:
+def _ways(values: Values, condition: Condition, moments: dict[int, Call], scope: Scope) -> Iterator[_Begin]:
     """Where one condition begins to hold, of which ``moments`` may hold at events alone."""
     graph, at_start = values.graph, values.graph.variable(AT_START)
     never = dict.fromkeys((*moments, at_start), graph.zero)
@@ -796,12 +794,7 @@ class Flat:
         return counts
 
     def _member(
-        self,
-        shown: str,
-        kind: _Kind,
-        change: Change,
-        around: list[ClassDefinition],
-        index: Sequence[int] = (),
+        self, shown: str, kind: _Kind, change: Change, outer: list[ClassDefinition], index: Sequence[int] = ()
     ) -> Member:
         """A component, or an array of components; ``index`` has the subscripts of one in an array."""
         base, counts = kind.base, kind.counts[len(index) :]
@@ -809,7 +802,7 @@ class Flat:
         if counts:
             members, size, before = list[Member](), counts[0], self._count
             for k in range(size):
-                members.append(self._member(shown, kind, change.element(k, size), around, (*index, k + 1)))
+                members.append(self._member(shown, kind, change.element(k, size), outer, (*index, k + 1)))
                 if k == 0:  # the others have as many parts
                     self._require_few((size - 1) * (self._count - before), kind)
             return members
@@ -823,7 +816,7 @@ class Flat:
         if change.bound is not None:
             change = self._fields(base, change, change.bound)
         instance = Instance(shown, base, connector=kind.connector, variability=kind.variability)
-        self._fill(instance, [*around, base], change)
+        self._fill(instance, [*outer, base], change)
         return instance
 
     def _require_few(self, more: int, kind: _Kind) -> None:
