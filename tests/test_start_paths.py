@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sparse
 import sympy as sp
 
 import dae_sdc as ds
@@ -144,14 +145,43 @@ def test_parts_of_a_path_are_as_long_as_newtons_method_allows() -> None:
 
 
 def test_blocks_come_in_the_order_in_which_they_are_solved() -> None:
-    pattern = sp.Matrix([[0, 1, 1], [1, 0, 0], [1, 1, 0]])
-    blocks = blocks_of(np.array(pattern.tolist(), dtype=float))
-    assert [(block.rows.tolist(), block.cols.tolist()) for block in blocks] == [
-        ([1], [0]),
-        ([2], [1]),
-        ([0], [2]),
-    ]
-    assert blocks_of(np.array([[1.0, 0.0], [1.0, 0.0]])) == []
+    pattern = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
+    for waits, order in ((pattern, [([1], [0]), ([2], [1]), ([0], [2])]), (np.ones((3, 3)), [])):
+        blocks = blocks_of(pattern, waits)
+        whole = [([0, 1, 2], [0, 1, 2])]
+        assert [(np.sort(b.rows).tolist(), np.sort(b.cols).tolist()) for b in blocks] == (order or whole)
+    assert blocks_of(np.array([[1.0, 0.0], [1.0, 0.0]]), np.ones((2, 2))) == []
+
+
+def test_what_equations_tell_alone_waits_for_nothing_else() -> None:
+    pattern = sparse.csr_matrix([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
+    waits = pattern.copy()
+    for where, alone in (((0, 1), [([0, 1], [0, 1])]), ((0, 2), []), ((2, 0), [([0], [0]), ([1], [1])])):
+        depends = waits.tolil()
+        depends[where] = 1.0
+        blocks = blocks_of(pattern, depends.tocsr(), alone=True)
+        assert [(np.sort(b.rows).tolist(), np.sort(b.cols).tolist()) for b in blocks] == alone, where
+
+
+def wires(count: int) -> ds.Model:
+    """Wires whose lengths and widths have no slopes, or those of another branch, where guesses are 0."""
+    m = ds.Model("wires", interval=(0.0, 1.0))
+    u = m.variable("u", 1.0)
+    m.equation(m.der(u) + u)
+    for k in range(count):
+        x, y, length, width, core = m.variables(
+            " ".join(f"{name}{k}" for name in "x y length width core".split())
+        )
+        m.equations(core - sp.Max(0, width - 0.02), length - sp.sqrt(x**2 + y**2), width * length - 0.5)
+        m.equations(x - 3 - 0 * u, y - 4)
+    return m
+
+
+@pytest.mark.parametrize("count", [3, 200])
+def test_what_equations_tell_is_solved_before_what_depends_on_it(count: int) -> None:
+    start = ds.initial(wires(count))
+    for name, value in (("length", 5.0), ("width", 0.1), ("core", 0.08)):
+        assert start[f"{name}{count - 1}"] == pytest.approx(value, rel=1e-12)
 
 
 def loop() -> ds.Model:

@@ -15,6 +15,7 @@ from dae_sdc.dae.projection import MOST_PROJECTION_STEPS, EquationFunctions, Pro
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.structure.blocks import Block, find_blocks
+from dae_sdc.structure.signature import alternate
 
 # FIRST_PART, LONGEST_PART, SHORTEST_PART: first part of a path, and the bounds of the parts, each of which is
 # as long as Newton's method allows.
@@ -117,11 +118,22 @@ class BlockEquations:
         return self.equations.values(x)
 
 
-def blocks_of(pattern: Any) -> list[Block]:
-    """Blocks of equations that tell all values, in an order of solution; none where equations lack."""
+def blocks_of(pattern: Any, waits: Any, alone: bool = False) -> list[Block]:
+    """Blocks of equations that tell all values, in an order of solution; none where equations lack.
+
+    With ``alone`` those that tell their values whatever all others are. An equation is solved for a value in
+    whose slopes it has one, by the pattern, and waits for all others that it depends on.
+    """
     chosen = maximum_matching(pattern.T).astype(np.int64)
-    if (chosen < 0).any():
+    told = np.flatnonzero(chosen >= 0)
+    if alone:
+        partners = np.full(pattern.shape[0], -1)
+        partners[chosen[told]] = told
+        untold, _ = alternate(waits.T.tocsr(), np.flatnonzero(chosen < 0), partners)
+        told = np.setdiff1d(told, untold)
+    if told.size < (1 if alone else chosen.size):
         return []
-    entries = sparse.coo_matrix(pattern[chosen])
-    at, of = entries.row.astype(np.int64), entries.col.astype(np.int64)
-    return [Block(chosen[block.rows], block.cols) for block in find_blocks(at, of, np.arange(chosen.size))]
+    part = sparse.coo_matrix(waits[chosen[told]][:, told])
+    at, of = part.row.astype(np.int64), part.col.astype(np.int64)
+    blocks = find_blocks(at, of, np.arange(told.size))
+    return [Block(chosen[told[block.rows]], told[block.cols]) for block in blocks]

@@ -491,7 +491,8 @@ class Solver(Ways):
             found = self.by_stages(start, given.fixed, given.weights)
             if found is not None:
                 break
-        for search in (self._from_limited, self._by_blocks) if self.small and self.restarts else ():
+        searches = (self._from_limited, self._by_blocks) if self.restarts else ()
+        for search in searches if self.small else (self._by_blocks,):
             found = search() if found is None else found
         for _ in range(min(SEARCH.rescues, self.restarts)):
             if found is not None:
@@ -516,21 +517,27 @@ class Solver(Ways):
         """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
         moved = x != self.given.point
         x = np.where((np.abs(x) < SEARCH.remainder) & moved, 0.0, x)
-        terms = self.system.terms(x)
-        if terms is None or (np.abs(self.system.values(x)) <= self.system.tolerance * terms).all():
-            return x
+        violated = self._violated(x)
         # Rounding of guesses is all that is left in an equation; at a double root it is known by its root.
-        for part in (math.sqrt(TERM_ROUND_OFF), TERM_ROUND_OFF):
+        for part in (math.sqrt(TERM_ROUND_OFF), TERM_ROUND_OFF) if violated.any() else ():
             small = (np.abs(x) <= part * self.given.sizes) & moved
             zeros = np.where(small, 0.0, x)
             rounding = abs(self.system.jacobian(zeros)) @ (TERM_ROUND_OFF * self.given.sizes)
-            if (np.abs(self.system.values(zeros)) <= rounding).all():
-                return zeros
-            # What tells on which side of a jump another value lies is another one where that is 0.
-            followed = self._at_once(zeros, self.given.fixed | small, self.given.weights)
-            if followed is not None and (np.abs(self.system.values(followed)) <= rounding).all():
-                return followed
+            for follows in (False, True):
+                # What tells on which side of a jump another value lies is another one where that is 0.
+                held, weights = self.given.fixed | small, self.given.weights
+                y = self._at_once(zeros, held, weights) if follows else zeros
+                if y is not None and (np.abs(self.system.values(y)) <= rounding).all():
+                    left = self._violated(y)
+                    if (left <= violated).all() and (left < violated).any():
+                        return y
         return x
+
+    def _violated(self, x: Vector) -> Booleans:
+        """A mask of the equations that are violated by more than the tolerance for their terms."""
+        terms = self.system.terms(x)
+        bounds = np.inf if terms is None else self.system.tolerance * terms
+        return np.asarray(np.abs(self.system.values(x)) > bounds)
 
     def _distance(self, x: Vector) -> Distance:
         return self.given.distance(x, self.system.stages)
@@ -569,29 +576,54 @@ class Solver(Ways):
 
     def _by_blocks(self) -> Vector | None:
         """A solution block by block, along paths where need be, with what is given as it is."""
-        given, system = self.given, self.system
-        x, count = given.point.copy(), len(system.row_names)
-        blocks: list[tuple[Integers, Integers]] = []
+        system, x, held = self.system, self.given.point.copy(), self.given.fixed.copy()
+        if isinstance(system, ModelJets):  # What equations tell whatever the other values are comes first.
+            if not self._solves(self._blocks(x, np.flatnonzero(held), alone=True), x, held):
+                return None
+            found = self.by_stages(x, held, self.given.weights)
+            if found is not None or not self.small:
+                return found
+        # Beside values that equations tell, others have other ranks.
+        general, blocks = np.where(held, x, self._general_beside(x)), list[tuple[Integers, Integers]]()
         with np.errstate(all="ignore"):
-            for at in (x, given.within(x + given.sizes * self._general)):
+            for at in (x, general):
                 if not blocks and np.isfinite(sparse.csr_matrix(system.jacobian(at)).data).all():
                     free, followed = self.free(at)
-                    blocks = [] if followed or x.size - free.size != count else self._blocks(x, free)
+                    told = not followed and x.size - free.size == len(system.row_names)
+                    blocks = self._blocks(x, free) if told else []
+            solved = bool(blocks) and self._solves(blocks, x, held)
+            return x if solved and np.isfinite(system.values(x)).all() else None
+
+    def _solves(self, blocks: Sequence[tuple[Integers, Integers]], x: Vector, held: Booleans) -> bool:
+        """Solve blocks one after the other for values in x, which are then held; False where one fails."""
         for rows, jets in blocks:
             found = self._of_block(x, rows, jets)
             if not found.converged:
                 self._fail(_Failure(found, rows, jets, x, is_block=True))
-                return None
-            x[jets] = found.x
-        return x if blocks and np.isfinite(system.values(x)).all() else None
+                return False
+            x[jets], held[jets] = found.x, True
+        return True
 
-    def _blocks(self, x: Vector, held: Integers) -> list[tuple[Integers, Integers]]:
-        """Equations and values, block by block, that tell what is not held; none if they do not tell it."""
-        columns = np.setdiff1d(np.arange(x.size), held)
+    def _general_beside(self, x: Vector) -> Vector:
+        """Values apart from others, on the side of each that is within its bounds."""
+        ahead, behind = x + self.given.sizes * self._general, x - self.given.sizes * self._general
+        return self.given.within(np.where(self.given.within(ahead) == ahead, ahead, behind))
+
+    def _blocks(self, x: Vector, held: Integers, alone: bool = False) -> list[tuple[Integers, Integers]]:
+        """Equations and values, block by block, that tell what is not held; none if they do not tell it.
+
+        With ``alone`` those that tell their values whatever the others are.
+        """
+        columns, points = np.setdiff1d(np.arange(x.size), held), (x, self._general_beside(x))
         with np.errstate(all="ignore"):
-            points = x, self.given.within(x + self.given.sizes * self._general)
-            matrices = [sparse.csr_matrix(self.system.jacobian(at))[:, columns] for at in points]
-        blocks = blocks_of(sum(sparse.csr_matrix(matrix != 0.0) for matrix in matrices))
+            matrices = [sparse.csr_matrix(self.system.jacobian(at)) for at in points]
+        pattern = sum(sparse.csr_matrix(matrix != 0.0) for matrix in matrices)
+        # Slopes that are 0 here, and values that choose a branch, are waited for.
+        stored = matrices[0]
+        waits = sparse.csr_matrix((np.ones(stored.nnz), stored.indices, stored.indptr), stored.shape)
+        if isinstance(self.system, ModelJets) and (switches := self.system.part(None).switches):
+            waits += sparse.csr_matrix((np.ones(len(switches)), np.transpose(switches)), waits.shape)
+        blocks = blocks_of(pattern[:, columns], waits[:, columns], alone)
         return [(np.sort(block.rows), np.sort(columns[block.cols])) for block in blocks]
 
     def is_alone(self, x: Vector, held: Integers) -> bool:

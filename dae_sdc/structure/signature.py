@@ -167,12 +167,12 @@ def dulmage_mendelsohn(signature: Signature) -> DulmageMendelsohn:
     surplus_rows, surplus_cols = np.flatnonzero(col_of < 0), np.flatnonzero(row_of < 0)
     by_row = signature.pattern
     by_col = signature.pattern.T.tocsr()
-    over_rows, over_cols = _alternate(by_row, surplus_rows, row_of)
-    under_cols, under_rows = _alternate(by_col, surplus_cols, col_of)
+    over_rows, over_cols = alternate(by_row, surplus_rows, row_of)
+    under_cols, under_rows = alternate(by_col, surplus_cols, col_of)
     return DulmageMendelsohn(over_rows, over_cols, under_rows, under_cols, surplus_rows, surplus_cols)
 
 
-def _alternate(pattern: csr_matrix, start: Integers, partner: Integers) -> tuple[Integers, Integers]:
+def alternate(pattern: csr_matrix, start: Integers, partner: Integers) -> tuple[Integers, Integers]:
     """Nodes that alternating paths reach from ``start``: those on its side, and those on the other."""
     own = np.zeros(pattern.shape[0], dtype=bool)
     other = np.zeros(pattern.shape[1], dtype=bool)
