@@ -21,6 +21,7 @@ from scipy.optimize import brentq
 import dae_sdc as ds
 from dae_sdc.control import borders
 from dae_sdc.errors import InputError, SolveError
+from dae_sdc.model.modes import choices_of
 from dae_sdc.modelica.reader import read_modelica_text
 from dae_sdc.run import arcs, modes
 
@@ -39,6 +40,17 @@ def diode(m: ds.Model, how: str, current: Any, voltage: Any, name: str) -> list[
 
 def times_of(solution: ds.Solution) -> Any:
     return np.unique(np.concatenate([np.zeros(0), *(record.t for record in solution.switches)]))
+
+
+def test_choices_of_what_nothing_else_depends_on_change_no_structure() -> None:
+    m = ds.Model("shown")
+    x, y, side, twice = m.variables("x y side twice", start=[1.0, 0.0, None, None])
+    m.equations(m.der(x) - y, m.der(y) + x, side - sp.Piecewise((x, y < 0), (y, True)), twice - 2 * side)
+    assert choices_of(m).choices == []
+    m.equations(m.variable("z") - side * x)
+    assert choices_of(m).choices == []
+    m.equations(m.der(m.variable("w", 0.0)) + side)
+    assert len(choices_of(m).choices) == 1
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)

@@ -191,8 +191,11 @@ def choices_of(model: Model, either: bool = False) -> Choices:
     discrete = {graph.variable(j): n.name for j, n in pairs if n.discrete or graph.variable(j, 1) in alone}
     nodes = [node for node in graph.below(roots) if graph.op[node] in DECIDING or node in discrete]
     parts = [{*graph.below([root])} for root in roots] if nodes else []
+    inner = _inner(graph, roots) if nodes else set()
     for node in nodes:
         places = [i for i, part in enumerate(parts) if node in part]
+        if inner.isdisjoint(places):
+            continue
         both = _exchanging(graph, [roots[i] for i in places], node, discrete, either)
         for put in (dict(zip(places, new, strict=True)) for new in both):
             found.examples.append(copied(model, "mode", {}))
@@ -206,6 +209,25 @@ def choices_of(model: Model, either: bool = False) -> Choices:
                 timed = all(leaf == graph.time() for leaf in leaves)
                 found.choices.append(Choice(node, graph.op[node], graph.operands(node), timed))
     return found
+
+
+def _inner(graph: Graph, roots: Sequence[int]) -> set[int]:
+    """Equations left when those that alone have an unknown, and tell it, are taken away again and again."""
+    unknowns = [{j for j, _ in graph.jets_of(root)} for root in roots]
+    having: dict[int, set[int]] = {j: set() for own in unknowns for j in own}
+    for i, own in enumerate(unknowns):
+        for j in own:
+            having[j].add(i)
+    waiting = [*having]
+    while waiting:
+        j = waiting.pop()
+        for i in [*having[j]] if len(having[j]) == 1 else ():
+            orders = [k for other, k in graph.jets_of(roots[i]) if other == j]
+            if orders == [0] and graph.slopes(roots[i]).get((j, 0)) in graph.numbers:
+                for other in unknowns[i]:
+                    having[other].discard(i)
+                waiting += unknowns[i]
+    return set().union(*having.values())
 
 
 def _exchanging(
