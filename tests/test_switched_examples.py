@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 from pySDC.core.hooks import Hooks
 from scipy.linalg import expm
 from scipy.optimize import brentq
 
 import dae_sdc as ds
+from dae_sdc.control import events
 from dae_sdc.modelica.reader import read_modelica_text
 
 TOLERANCES = (1e-4, 1e-6, 1e-9)
@@ -19,6 +21,33 @@ TOLERANCES = (1e-4, 1e-6, 1e-9)
 
 def times_of(solution: ds.Solution) -> Any:
     return np.sort(np.concatenate([np.zeros(0), *(record.t for record in solution.switches)]))
+
+
+def test_the_other_side_of_a_zero_is_looked_for_near_the_end_of_its_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    places, scan, examine = list[float](), events._Watch.scan, events.LocateEvents.examine
+
+    def scanned(self: Any, value: Any, thetas: Any, *others: Any) -> Any:
+        places.append(max(thetas))
+        return scan(self, value, thetas, *others)
+
+    def repeated(self: Any, step: Any) -> Any:  # as a step that is to end at a zero and does not
+        self.aim = self.aim and self.aim._replace(attempts=60)
+        return examine(self, step)
+
+    monkeypatch.setattr(events._Watch, "scan", scanned)
+    monkeypatch.setattr(events.LocateEvents, "examine", repeated)
+    m = ds.Model("clipped", interval=(0.0, 3.0))
+    x, v, y = m.variables("x v y", start=[1.0, 0.0, None])
+    m.equations(m.der(x) - v, m.der(v) + x + y, y - sp.Piecewise((0.0, x < 0.3), (3.0 * (x - 0.3), True)))
+    assert ds.solve(m, rtol=1e-6).success
+    assert 1.0 < max(places) < 1.0 + 1e-4
+
+
+def test_a_zero_lies_between_values_whose_product_is_too_small_for_a_number() -> None:
+    watch = events._Watch("least", 1)
+    assert watch.zero_between(lambda theta: 5e-324, 0.0, 1.0, 1e-12) in (0.0, 1.0)
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)

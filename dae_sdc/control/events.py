@@ -39,6 +39,7 @@ END_SLACK = 1e-12
 # Distance, in steps, beyond the end of a step that was to end at a zero at which its other side is looked
 # for.
 BEYOND_END = 1e-9
+LARGEST_BEYOND = 1e-6  # Largest such distance but for rounding, as no polynomial tells what is far behind.
 # Distance, in steps, from the start of a step up to which a zero counts as being at the start.
 START_SLACK = 1e-10
 # Distance, in steps, beyond its end up to which the polynomial of a step is used to find a zero.
@@ -536,7 +537,7 @@ class _Watch:
         except ValueError:
             at_a, at_b = value(a), value(b)
             if (at_a, at_b) == (value(a), value(b)):
-                if at_a * at_b > 0.0:  # but for rounding
+                if np.sign(at_a) == np.sign(at_b):  # but for rounding
                     return a if abs(at_a) <= abs(at_b) else b
                 raise  # one of the function's own
             raise self.is_no_function() from None
@@ -1020,10 +1021,10 @@ class LocateEvents(MarkingControl):
 
     def examine(self, S: Any) -> float | None:
         """Keep the zeros on an accepted step and return None, or return the size with which to repeat it."""
+        aim, self.aim = self.aim, None
         if self.params.requires_convergence and unconverged(S):
-            self.aim = None
             return None
-        aim, step = self.aim, AcceptedStep.of(S.levels[0], self.params.n_slopes)
+        step = AcceptedStep.of(S.levels[0], self.params.n_slopes)
         time, dt, floor = float(step.time), float(step.dt), step.rounding
         if aim is None:
             self._usual = step.dt
@@ -1032,7 +1033,8 @@ class LocateEvents(MarkingControl):
         sampled = self._left
         if aim is not None or sampled is None or not sampled.is_of(step):
             curve = Curve(step, stages=True)
-            beyond = () if aim is None else (1.0 + max(BEYOND_END, 2.0 * near),)
+            behind = max(BEYOND_END, 2.0 * min(near, LARGEST_BEYOND + 4.0 * floor))
+            beyond = () if aim is None else (1.0 + behind,)
             thetas = (*curve.points, *beyond)
             values, times = curve.values(thetas), np.array([time + theta * dt for theta in thetas])
             # The states at both ends, to the last bit.
@@ -1053,7 +1055,6 @@ class LocateEvents(MarkingControl):
             if further is not None and 1.0 + near < further and further * dt < whole:
                 self.aim = _Aim(aim.watch, whole, attempts + 1)
                 return further * dt
-        self.aim = None
         # Zeros from ``end`` on count as being there.
         self._take_zeros(sampled, scans, near, 1.0 if aim is None and not stops else 1.0 - near)
         return None
@@ -1125,7 +1126,6 @@ class LocateEvents(MarkingControl):
             elif watch.event.counts(side):
                 watch.set_side((side, state[2], state[2]))
                 self._keep(watch, L.time, L.u[0], side)
-        self.aim = None
         return float(L.dt)
 
     def _keep(self, watch: _Watch, t: float, u: Vector, side: int, within: Any = None) -> None:
