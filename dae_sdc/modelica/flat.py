@@ -61,7 +61,9 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
         pairs: list[tuple[Value, Value]] = []
         values.wrapped(equation.at, arithmetic.together, lambda *pair: pairs.append(pair), sides, "side")
         for left, right in pairs:
-            a, b = values.as_number(left, equation.left.at), values.as_number(right, equation.right.at)
+            alike = isinstance(left, Condition) == isinstance(right, Condition)
+            number = values.truth if alike else values.as_number
+            a, b = number(left, equation.left.at), number(right, equation.right.at)
             difference = values.graph.plus([a, values.graph.neg(b)]) if a != values.graph.zero else b
             values.check(difference, equation.at)
             yield Vanishing(equation.at, difference, where, equation.note)
@@ -351,14 +353,17 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | 
         if len(left) == len(right) and all(start is not None for start in found):
             yield from (start for start in found if start is not None)
             return
-    if isinstance(equation, syntax.Algorithm):  # What depends on time is told by the event at the start.
-        changes: dict[Any, int] = {
-            values.unknown_of(each): values.truth(value, equation.at) for each, value in pairs
-        }
-        names = {"" if target is None else shown(values.graph.leaves[target]) for target in changes}
-        if not names <= {*values.discrete, *values.calculated}:
-            values.fail(equation.at, "an initial algorithm changes unknowns; write initial equations")
-        yield Reaction(equation.at, INITIAL, changes, {"implicit": True})
+    if isinstance(equation, syntax.Algorithm):
+        changes, at, changed = dict[Any, int](), equation.at, {*values.discrete, *values.calculated}
+        for each, value in pairs:
+            target = values.unknown_of(each)
+            if target is not None and shown(values.graph.leaves[target]) in changed:
+                changes[target] = values.truth(value, at)
+            else:
+                sides = [values.as_number(side, at) for side in (each, value)]
+                yield Vanishing(at, values.check(values.graph.sub(*sides), at), "")
+        if changes:  # What depends on time is told by the event at the start.
+            yield Reaction(at, INITIAL, changes, {"implicit": True})
         return
     yield from vanishing(values, equation, scope)
 
@@ -566,6 +571,9 @@ class Flat:
             lambda: [start for item in initial for start in starts(values, *item)], into=at_start
         )
         self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
+        if self.initial and values.initial is not None:
+            what = "initial() chooses among equations on which initial equations depend"
+            self.fail(values.initial, f"{what}; write the start values")
         self.reactions += [item for item in by_initial if isinstance(item, Reaction)]
         self.starts = [item for item in by_initial if not isinstance(item, Vanishing | Reaction)]
         for name, at in values.kept.items():
@@ -599,13 +607,16 @@ class Flat:
             yield equation, scope
             return
         left, right, lookup = equation.left, equation.right, self.values.lookup
-        if isinstance(left, syntax.Results) and isinstance(right, Call):
+        if isinstance(left, syntax.Results) and left.items and isinstance(right, Call):
             outcome = cache(partial(results, self.values, right, scope))
             for k, target in enumerate(left.items):
                 if not isinstance(target, syntax.Every):
                     leaves = leaves_of(lookup(target, scope) if isinstance(target, syntax.Name) else None)
                     self._give(target.at, leaves, right, partial(lambda k: outcome()[k], k))
             return
+        if isinstance(left, syntax.Name) and isinstance(right, syntax.Name):
+            if getattr(lookup(left, scope), "name", "") in {*self.values.defined, *self.values.discrete}:
+                left, right = right, left  # A signal passes its value on.
         parts = [*leaves_of(lookup(left, scope) if isinstance(left, syntax.Name) else None)]
         if any(isinstance(each, Variable) and each.type != "Real" for each, _ in parts):
             self._give(left.at, parts, right, cache(partial(self.values.value, right, scope)))

@@ -20,6 +20,7 @@ from dae_sdc.modelica.library import STANDARD
 from dae_sdc.modelica.outline import Outline, within
 from dae_sdc.modelica.parser import OPERATORS, PAIRS
 from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Precedence, Source
+from dae_sdc.sharing import tell
 
 LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too large, or too small.
 
@@ -191,7 +192,7 @@ class _Tree:
         return begin + start
 
     def require_asserts(self) -> None:
-        """Refuse an assertion that rumoca has lost, as it does in if-equations of unknowns."""
+        """Refuse, or tell of a library, an assertion that rumoca loses as it does in if-equations."""
         read = sorted(self.places)
         decided = sorted({self.at(item) for item in self.flat.get("parameter_branch_selections", [])})
         for number, file, text in self.files:
@@ -200,7 +201,9 @@ class _Tree:
                 places = ([at - begin for at in numbers] for numbers in (read, decided))
                 for word in Outline(Source(text, file)).lost(*places):
                     what = f"rumoca loses {word.text} in an if-equation"
-                    self.source.fail(begin + word.at, f"{what}; move it out of if")
+                    if not begin:
+                        self.source.fail(word.at, f"{what}; move it out of if")
+                    tell(str(self.source.error(begin + word.at, f"{what}, which is not watched")))
 
     def annotations(self, name: str) -> dict[str, Modification]:
         """The annotations of a class, which are those in the text that defines it."""

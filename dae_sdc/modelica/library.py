@@ -66,16 +66,48 @@ class Scope:
 
 def member(name: Name, instance: Instance) -> tuple[Member, syntax.NameParts] | None:
     """The part of a component with which a name begins, and the rest of the name, or None."""
-    parts = name.parts
-    for count in range(len(parts) if instance.dotted else 1, 0, -1):
-        *before, (word, subscripts) = parts[:count]
+    parts, members, dotted = name.parts, instance.members, instance.dotted
+    for k in range(len(parts) if dotted else 1, 0, -1):
+        *before, (word, subscripts) = parts[:k]
+        if not all(isinstance(item, syntax.Number) for _, inner in before for item in inner):
+            continue
         # In flat texts x[1] may be a name.
         plain = all(isinstance(item, syntax.Number) for item in subscripts)
         for inside in (subscripts, []) if plain else ([],):
-            part = instance.members.get(syntax.spelled([*before, (word, inside)]))
+            part = members.get(syntax.spelled([*before, (word, inside)]))
             if part is not None:
-                return part, [("", [] if inside else subscripts), *parts[count:]]
-    return None
+                return part, [("", [] if inside else subscripts), *parts[k:]]
+    # An array of components is one of arrays there, with all its sizes behind, or declared by its elements.
+    subscripts, text = [item for _, inner in parts for item in inner], str(name)
+    if not dotted or text in members:
+        return (members[text], [("", subscripts)]) if dotted else None
+    return (elements, []) if (elements := _elements(members, f"{text}[")) and not subscripts else None
+
+
+MOST_SIZES: Final = 3  # Largest number of sizes of an array that is declared by its elements.
+
+
+def _elements(members: dict[str, Member], begin: str) -> list[Member]:
+    """The elements of an array that are declared as x[1], x[2], ... or as x[1,1], x[1,2], ..."""
+    elements = list[Member]()
+
+    def is_there(text: str) -> bool:
+        return any(f"{text}{',1' * further}]" in members for further in range(MOST_SIZES))
+
+    while is_there(text := f"{begin}{len(elements) + 1}"):
+        elements.append(members.get(f"{text}]") or _elements(members, f"{text},"))
+    return elements
+
+
+def fields_of(members: dict[str, Member], begin: str) -> dict[str, Member]:
+    """The fields of a record that are declared as x.a, x.b[1], x.b[2], ...; none of what is no record."""
+    whole = [word.removeprefix(begin) for word in members if word.startswith(begin)]
+    words = {word.partition("[")[0] for word in whole}
+    return {
+        word: members.get(f"{begin}{word}") or _elements(members, f"{begin}{word}[")
+        for word in sorted(words)
+        if "." not in word
+    }
 
 
 @dataclass(slots=True)

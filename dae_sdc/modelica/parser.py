@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from dae_sdc.modelica import syntax
+from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Token, Words, shown
 
 _Part = TypeVar("_Part")
@@ -97,7 +98,8 @@ class ExpressionParser(Words):
             if text == "initial" and self.behind.text != "(":
                 self.fail("an expression is missing before initial")
             name = self.name()
-            return self.call(name) if self.now.text == "(" else name
+            value = self.call(name) if self.now.text == "(" else name
+            return syntax.Picked(at, value, self.subscripts()) if self.now.text == "[" else value
         if kind == "text":
             return syntax.Text(at, self.string())
         if text in ("true", "false"):
@@ -233,7 +235,7 @@ _IN_WHEN: Final = ("elsewhen", "elseif", "else", "end")  # What ends the equatio
 class EquationParser(ExpressionParser):
     """Parser of the equations in a section of a class, or of the statements of an algorithm."""
 
-    in_algorithm = False
+    in_algorithm = in_initial = False
 
     def equations(self, ends: tuple[str, ...]) -> list[Any]:
         """Equations or statements up to one of the words ``ends``, which is not taken."""
@@ -277,6 +279,8 @@ class EquationParser(ExpressionParser):
         if self.in_algorithm and text in ("break", "return"):
             return syntax.Leave(at, self.take().text)
         left_side = self.expression()
+        if isinstance(left_side, syntax.Call) and self.now.text in (";", "end"):
+            return syntax.Equal(at, syntax.Results(at, []), left_side)
         if self.in_algorithm:
             self.need(":=", "in an algorithm")
             if not isinstance(left_side, syntax.Name | syntax.Results):
@@ -284,14 +288,12 @@ class EquationParser(ExpressionParser):
             return syntax.Equal(at, left_side, self.expression(), self.note())
         if self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
-        if self.now.text in (";", "end") and isinstance(left_side, syntax.Call):
-            self.fail(f"{left_side.function} is called as an equation, which is not understood", at)
         self.need("=", "in an equation")
         return syntax.Equal(at, left_side, self.expression(), self.note())
 
     def _called(self, at: int, text: str, in_when: bool) -> syntax.Equation:
         """An assertion, or one of the calls that stand in when-equations."""
-        if text in REFUSED_CALLS and not in_when:
+        if text in REFUSED_CALLS and not (in_when or (self.in_initial and text == "terminate")):
             self.fail(f"{text} stands in a when-equation; write when CONDITION then {text}(...); end when")
         call = self.call(self.name())
         if text != "reinit":
@@ -329,12 +331,20 @@ def parse(source: syntax.Source) -> syntax.ClassDefinition:
     return ClassParser(source).file()
 
 
+def _literal(at: int, word: str, number: int) -> syntax.Component:
+    """The constant that a literal of an enumeration is; they have the numbers from 1."""
+    value = syntax.Modification(at, syntax.Number(at, str(number)))
+    return syntax.Component(at, word, syntax.Name(at, [("Integer", [])]), [], value, "constant")
+
+
 class ClassParser(EquationParser):
     """Parser of classes: declarations, sections and annotations."""
 
+    literals: dict[str, set[int]]  # Numbers of those of enumerations without a name, which flat texts have.
+
     def file(self) -> syntax.ClassDefinition:
         """All classes of the text, inside a class without a name."""
-        root = syntax.ClassDefinition(0, "package", "")
+        root, self.literals = syntax.ClassDefinition(0, "package", ""), {}
         if self.now.kind == "end":
             self.fail("there is no class in this text; write model NAME ... end NAME;")
         if self.takes("within"):
@@ -348,6 +358,7 @@ class ClassParser(EquationParser):
                 self.fail(f"a class is missing before {shown(self.now)}; write model NAME ... end NAME;")
             self._enter(root, self._class())
             self.need(";", "behind the end of a class")
+        root.elements += [_literal(0, word, *own) for word, own in self.literals.items() if len(own) == 1]
         return root
 
     def _enter(self, parent: syntax.ClassDefinition, definition: syntax.ClassDefinition) -> None:
@@ -385,6 +396,8 @@ class ClassParser(EquationParser):
             self._annotation(definition)
         else:
             definition.description = self.note()
+            if definition.description.startswith("Automatically generated record constructor"):
+                definition.kind = "record"
             self._elements(definition)
             while self.now.text in _SECTIONS and self.now.text != "end" and self.now.kind == "word":
                 self._section(definition)
@@ -422,10 +435,13 @@ class ClassParser(EquationParser):
             return
         token = self.take()
         if token.text == "initial":
-            if self.takes("algorithm"):
-                self.fail("initial algorithm is not understood; write initial equation", token.at)
-            self.need("equation", "behind initial")
-            definition.initial += self.equations(_SECTIONS)
+            self.in_algorithm = self.takes("algorithm")
+            if not self.in_algorithm:
+                self.need("equation", "behind initial")
+            self.in_initial = True
+            body: list[Any] = self.equations(_SECTIONS)
+            definition.initial += [syntax.Algorithm(token.at, body)] if self.in_algorithm else body
+            self.in_algorithm = self.in_initial = False
         elif token.text == "equation":
             definition.equations += self.equations(_SECTIONS)
         elif token.text in ("public", "protected"):
@@ -435,10 +451,16 @@ class ClassParser(EquationParser):
             definition.algorithms.append(self.equations(_SECTIONS))
             self.in_algorithm = False
         else:  # flat texts declare the functions of the language by external "builtin"
-            if definition.kind != "function" or self.now.text != '"builtin"':
+            if definition.kind != "function":
                 self.p -= 1
                 self.refuse()
-            definition.built_in = True
+            definition.built_in, definition.external = self.note() == "builtin", True
+            if not definition.built_in and self.behind.text == "=":
+                left, right = self.name(), self.take() and self.expression()
+                # Elementary functions of C are those of the language.
+                if isinstance(right, syntax.Call) and str(right.function) in FUNCTIONS:
+                    definition.algorithms.append([syntax.Equal(token.at, left, right)])
+                    definition.external = False
             while self.now.text != ";" and self.now.kind != "end":
                 self.take()
             self.need(";", "behind an external function")
@@ -461,7 +483,7 @@ class ClassParser(EquationParser):
             self._enter(definition, self._class())
             return
         flow, variability, causality = False, "", ""
-        while self.now.kind == "word":
+        while self.now.kind == "word" and self.now.text != "enumeration":
             self.refuse()
             word = self.now.text
             if word == "flow" and not flow:
@@ -475,8 +497,6 @@ class ClassParser(EquationParser):
             else:
                 self.fail(f"a declaration is missing before {word}")
             self.take()
-            if word in ("parameter", "constant") and self.now.text == "enumeration":
-                break
         kind, common = self._type(syntax.ClassDefinition(self.now.at, "type", ""))
         if self.now.text == "=":
             self.fail("an equation among declarations; write the word equation before it")
@@ -505,9 +525,9 @@ class ClassParser(EquationParser):
             self.need("(", "behind enumeration")
             literals = self.listed(lambda: (self.now.at, self.word("a name"), self.note()))
             for k, (at, word, _) in enumerate(literals, 1):
-                value = syntax.Modification(at, syntax.Number(at, str(k)))
-                kind = syntax.Name(at, [("Integer", [])])
-                definition.elements.append(syntax.Component(at, word, kind, [], value, "constant"))
+                definition.elements.append(_literal(at, word, k))
+                if not definition.name:
+                    self.literals.setdefault(word, set()).add(k)
             self.need(")", "behind the names of an enumeration")
             return name, self.subscripts()
         name = self.name()

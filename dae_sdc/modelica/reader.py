@@ -198,6 +198,9 @@ class _Builder:
             if unknown.order in entered.fixed and entered.start[unknown.order] != number:
                 self.fail(at, f"the start of {shown(unknown)} is fixed already, at another value; remove one")
             model.start(shown(unknown), number, fixed=True)
+        for name in self.values.discrete:  # Events alone change it, from its start value on.
+            if 0 not in (entered := model.variables_by_name[name]).fixed:
+                model.start(name, entered.start.get(0, 0.0), fixed=True)
         self.equations(model, flat)
         for reaction in flat.reactions:
 
@@ -259,7 +262,7 @@ class _Builder:
         symbol = self.values.symbol(variable)
         self.check_range(variable)
         fixed = variable.attributes.get("fixed")
-        if fixed is not None and self.values.bound(fixed) != TRUE:
+        if fixed is not None and variable.value is None and self.values.bound(fixed) != TRUE:
             what = f"the parameter {variable.shown} is not fixed"
             self.fail(fixed.expression.at, f"{what}; give it a value, or write Real")
         if symbol == self.values.graph.parameter(variable.name) and variable.variability == "parameter":
@@ -280,7 +283,7 @@ class _Builder:
         truth = None if fixed is None else self.values.bound(fixed)
         if fixed is not None and truth not in TRUTHS:
             self.fail(fixed.expression.at, f"fixed of {variable.shown} must be true or false")
-        is_fixed = truth == TRUE or is_discrete
+        is_fixed = truth == TRUE
         start, low, high = (self.attribute(variable, word) for word in ("start", "min", "max"))
         if low is not None and high is not None and low > high:
             self.fail(variable.at, f"min of {variable.shown} is above max; correct one")

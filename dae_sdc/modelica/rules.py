@@ -262,6 +262,9 @@ def _moment(values: Values, item: Call, name: str) -> Value:
 
 
 def _initial(values: Values, item: Call, scope: Scope) -> Value:
+    if values.at_choice:  # Start values that are all known do not depend on the equations at the start.
+        values.initial = item.at
+        return FALSE
     if not values.at_event or _arguments(values, item, scope):
         values.fail(item.at, f"{item.function}(...) is not understood here; write it without")
     return values.condition_of(values.graph.variable(AT_START))
@@ -388,6 +391,7 @@ _CALLS: Final[dict[str, Rule]] = {
     "initial": _initial,
     **dict.fromkeys(("edge", "change"), _changed),
     "sample": _sample,
+    "Real": lambda values, item, scope: values.number(item.arguments[0], scope),
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
     "array": lambda values, item, scope: (

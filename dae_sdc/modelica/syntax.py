@@ -29,7 +29,7 @@ LONGEST_SHOWN_WORD: Final = 80  # Largest number of characters of a word in a me
 _TOKEN: Final = re.compile(
     r"""
     (?P<blank>[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/)
-    |(?P<name>[A-Za-z_]\w*)
+    |(?P<name>\$?[A-Za-z_]\w*(?:\$[A-Za-z_]\w*)*)
     |(?P<number>(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
     |(?P<quoted>'[^'\\\n]*(?:\\.[^'\\\n]*)*')
     |(?P<text>"[^"\\]*(?:\\.[^"\\]*)*")

@@ -9,8 +9,15 @@ from typing import Any, Final, TypeAlias, TypeVar
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.dag import MOVING, Leaf, Op
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, Condition, Value, shown
-from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, member
+from dae_sdc.modelica.arithmetic import (
+    FALSE,
+    MOST_ELEMENTS,
+    TRUE,
+    Condition,
+    Value,
+    shown,
+)
+from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, fields_of, member
 from dae_sdc.modelica.syntax import Expression, similar
 
 DEEPEST_VALUE: Final = 200  # Largest depth of an expression after substitution of its names.
@@ -47,6 +54,8 @@ class Values:
         self.defined: dict[str, Callable[[], Value]] = {}
         self.kept: dict[str, int] = {}  # What must be one of them, with its place in the text.
         self.at_event = False  # Whether what is evaluated stands in a when-equation.
+        self.at_choice = False  # Or whether it chooses among equations or expressions.
+        self.initial: int | None = None  # The place of such a choice that depends on initial().
         # In a condition of one what holds at events alone, with its call.
         self.moments: dict[int, syntax.Call] | None = None
         # What is asserted of unknowns and parameters with its place, and how its violation is told.
@@ -119,7 +128,9 @@ class Values:
         """The conditions of a choice that are open, then true, and what there is where each of them holds."""
         tests, branches = list[Condition](), list[Any]()
         for test, branch in item.branches:
+            self.at_choice = not self.at_event
             condition = self.condition(test, scope)
+            self.at_choice = False
             if condition != FALSE:
                 tests.append(condition)
                 branches.append(branch)
@@ -284,6 +295,8 @@ class Values:
             graph = self.graph
             return graph.constant("pi") if words[-1] == "pi" else graph.call(Op.EXP, graph.one)
         constant = self.library.constant(words, scope.definition)
+        if constant is None and len(words) > 1:  # A literal, whose enumeration has no name in a flat text.
+            constant = self.library.constant(words[-1:], self.library.root)
         if constant is not None:
             return self.picked(self._constant(*constant), parts[-1][1], scope, name)
         if literals := self.library.literals(name, scope.definition):
@@ -292,6 +305,8 @@ class Values:
             return self.graph.time()
         if words == ["Pi"]:
             return self.graph.constant("pi")
+        if fields := {} if scope.instance is None else fields_of(scope.instance.members, f"{name}."):
+            return {word: self.of_member(each, name) for word, each in fields.items()}
         raise self.unknown(name, scope)
 
     def unknown(self, name: syntax.Name, scope: Scope) -> InputError:
@@ -405,6 +420,8 @@ class Values:
         return value.node if isinstance(value, Condition) else self.as_number(value, at)
 
     def _parameter(self, variable: Variable) -> Value:
+        if variable.type == "enumeration" and variable.value is not None:
+            return self.as_number(self.bound(variable.value), variable.at)
         if variable.type == "enumeration":
             what = f"{variable.name} is an enumeration, which equations cannot use"
             self.fail(variable.at, f"{what}; write Integer")

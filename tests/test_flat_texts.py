@@ -1,0 +1,102 @@
+"""What flat texts of Modelica have that models written by hand have not, solved beside exact values."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import dae_sdc as ds
+from dae_sdc.modelica.reader import read_modelica_text
+
+# A text, and what unknowns are at t = 1.
+TEXTS: dict[str, tuple[str, dict[str, float]]] = {
+    "names of generated things": (
+        "Real $A1.x(start = 1, fixed = true); parameter Real p$r1 = 2; equation der($A1.x) = -p$r1*$A1.x;",
+        {"$A1.x": math.exp(-2.0)},
+    ),
+    "functions of C": (
+        'function P.sine input Real u; output Real y; external "C" y = sin(u); end P.sine; '
+        'function Modelica.Math.exp input Real u; output Real y; external "builtin" y = exp(u); '
+        "end Modelica.Math.exp; Real x = P.sine(2*time); Real y = Modelica.Math.exp(-time);",
+        {"x": math.sin(2.0), "y": math.exp(-1.0)},
+    ),
+    "enumerations without a name": (
+        "parameter enumeration(Off, Slow, Fast) m.kind = Lib.Kind.Fast; "
+        "parameter enumeration(Off, On) s = L.On; "
+        "Real x = if m.kind == Lib.Kind.Fast then 3*time else time; Real y = if s == Lib.On then 1 else 0;",
+        {"x": 3.0, "y": 1.0},
+    ),
+    "arrays by elements": (
+        "Real x[1](start = 1, fixed = true); Real x[2](start = 2, fixed = true); Real A[1,1]; Real A[1,2]; "
+        "Real A[2,1]; Real A[2,2]; equation A = {{-1, 0}, {0, -2}}; der(x) = A*x;",
+        {"x[1]": math.exp(-1.0), "x[2]": 2.0 * math.exp(-2.0)},
+    ),
+    "arrays of components with their sizes behind": (
+        "Real[2, 3] c.d.x(start = fill(1.0, 2, 3), fixed = fill(true, 2, 3)); "
+        "parameter Real[2] c.k = {1, 2}; "
+        "equation for $i in 1:2 loop for $j in 1:3 loop der(c[$i].d[$j].x) = -c[$i].k*$j; end for; end for;",
+        {"c.d.x[1_3]": -2.0, "c.d.x[2_1]": -1.0},
+    ),
+    "records by fields": (
+        'function C "Automatically generated record constructor for C" input Real re; input Real im; '
+        "output C res; end C; "
+        "function product input C a; input C b; output C c; algorithm "
+        "c := C(a.re*b.re - a.im*b.im, a.re*b.im + a.im*b.re); end product; "
+        "Real u.re = time; Real u.im = 2; Real w.re; Real w.im; equation w = product(u, C(0, 1));",
+        {"w.re": -2.0, "w.im": 1.0},
+    ),
+    "elements of what a function gives": (
+        "function pair input Real u; output Real y[2]; algorithm y := {u, u^2}; end pair; "
+        "Real x = pair(3*time)[2];",
+        {"x": 9.0},
+    ),
+    "statements that call": (
+        'function Streams.print input String s; external "C" puts(s); end Streams.print; '
+        'function check input Real u; algorithm assert(u > -1, "low"); end check; '
+        'function f input Real u; output Real y; algorithm check(u); Streams.print("u"); y := 2*u; end f; '
+        "Real x = f(time); equation check(x);",
+        {"x": 2.0},
+    ),
+    "initial algorithms": (
+        "Real x; parameter Real a = 3; Real u = a + time; initial algorithm x := u; equation der(x) = -1;",
+        {"x": 2.0},
+    ),
+    "signals connected behind": (
+        "Boolean s; Boolean r; Real x; equation s = time < 0.5; s = r; x = if r then 1 else 2*time;",
+        {"x": 2.0},
+    ),
+    "choices at the start alone": (
+        "Real x(start = 1, fixed = true); Real y; equation der(x) = -x; "
+        "if initial() then y = 7; else y = x^2; end if;",
+        {"y": math.exp(-2.0)},
+    ),
+    "starts of what events change": (
+        "Real x = time - s; Real s; parameter Real begin = 0.25; initial equation s = begin; equation "
+        "when time > 0.5 then s = 2*pre(s); end when;",
+        {"x": 0.5},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_a_flat_text_is_solved(what: str) -> None:
+    text, expected = TEXTS[what]
+    functions, found, rest = text.rpartition("end ") if text.startswith("function") else ("", "", text)
+    if functions:
+        name, _, rest = rest.partition("; ")
+        functions += f"{found}{name}; "
+    model = read_modelica_text(f"{functions} class Flat {rest} end Flat;", reader="own")
+    solution = ds.solve(model, rtol=1e-8, t_end=1.0)
+    assert solution.success, solution.message
+    for unknown, value in expected.items():
+        assert solution[unknown][-1] == pytest.approx(value, rel=1e-6, abs=1e-8), unknown
+
+
+def test_what_functions_assert_is_watched_where_statements_and_equations_call_them() -> None:
+    check = 'function check input Real u; algorithm assert(u < 0.5, "too high"); end check; '
+    call = "function f input Real u; output Real y; algorithm check(u); y := u; end f; "
+    for body in ("Real x = f(time);", "Real x = time; equation check(x);"):
+        model = read_modelica_text(f"{check}{call}class Flat {body} end Flat;", reader="own")
+        solution = ds.solve(model, rtol=1e-6, t_end=1.0)
+        assert solution.t[-1] == pytest.approx(0.5, abs=1e-6) and "too high" in solution.message, body
