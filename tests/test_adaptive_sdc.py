@@ -322,11 +322,14 @@ def test_changing_coefficients_keep_the_tolerance() -> None:
 
 def test_nodes_on_ranks_take_the_steps_of_one_process(three_ranks: Path) -> None:
     records = json.loads((three_ranks / "adaptive.json").read_text(encoding="utf-8"))
-    assert {record["ranks"] for record in records} == {1, 2, 3}
+    assert {record["ranks"] for record in records} == {2, 3}
+    alone = {
+        record["problem"]: ds.solve(record["problem"], nodes=3, qdelta="MIN-SR-S", **record["settings"])
+        for record in records[: len(records) // 2]
+    }
     for record in records:
         assert record["same_everywhere"], record
-        name, settings = record["problem"], record["settings"]
-        serial = ds.solve(name, nodes=3, qdelta="MIN-SR-S", **settings)
+        serial = alone[record["problem"]]
         assert record["message"] == serial.message
         assert record["stats"] == [serial.stats[word] for word in ("steps", "rejected", "sweeps")], record
         np.testing.assert_allclose(record["t"], serial.t, rtol=1e-12)
