@@ -578,7 +578,10 @@ class Solver(Ways):
         """A solution block by block, along paths where need be, with what is given as it is."""
         system, x, held = self.system, self.given.point.copy(), self.given.fixed.copy()
         if isinstance(system, ModelJets):  # What equations tell whatever the other values are comes first.
-            if not self._solves(self._blocks(x, np.flatnonzero(held), alone=True), x, held):
+            before, alone = self._failure, self._blocks(x, np.flatnonzero(held), alone=True)
+            if not self._solves(alone, x, held):
+                # Of a small system it is known which equations contradict each other.
+                self._failure = before if self.small else self._failure
                 return None
             found = self.by_stages(x, held, self.given.weights)
             if found is not None or not self.small:
