@@ -288,7 +288,7 @@ BUDGETS = {
     "sweepers": 10_868,
     "problems": 6_765,
     "dae": 8_139,
-    "initial": 5_381,
+    "initial": 5_375,
     "model": 5_995,
     "control": 5_226,
     "constrained": 3_661,

@@ -517,27 +517,21 @@ class Solver(Ways):
         """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
         moved = x != self.given.point
         x = np.where((np.abs(x) < SEARCH.remainder) & moved, 0.0, x)
-        violated = self._violated(x)
+        terms = self.system.terms(x)
+        if terms is None or (np.abs(self.system.values(x)) <= self.system.tolerance * terms).all():
+            return x
         # Rounding of guesses is all that is left in an equation; at a double root it is known by its root.
-        for part in (math.sqrt(TERM_ROUND_OFF), TERM_ROUND_OFF) if violated.any() else ():
+        for part in (math.sqrt(TERM_ROUND_OFF), TERM_ROUND_OFF):
             small = (np.abs(x) <= part * self.given.sizes) & moved
             zeros = np.where(small, 0.0, x)
             rounding = abs(self.system.jacobian(zeros)) @ (TERM_ROUND_OFF * self.given.sizes)
-            for follows in (False, True):
-                # What tells on which side of a jump another value lies is another one where that is 0.
-                held, weights = self.given.fixed | small, self.given.weights
-                y = self._at_once(zeros, held, weights) if follows else zeros
-                if y is not None and (np.abs(self.system.values(y)) <= rounding).all():
-                    left = self._violated(y)
-                    if (left <= violated).all() and (left < violated).any():
-                        return y
+            if (np.abs(self.system.values(zeros)) <= rounding).all():
+                return zeros
+            # What tells on which side of a jump another value lies is another one where that is 0.
+            followed = self._at_once(zeros, self.given.fixed | small, self.given.weights)
+            if followed is not None and (np.abs(self.system.values(followed)) <= rounding).all():
+                return followed
         return x
-
-    def _violated(self, x: Vector) -> Booleans:
-        """A mask of the equations that are violated by more than the tolerance for their terms."""
-        terms = self.system.terms(x)
-        bounds = np.inf if terms is None else self.system.tolerance * terms
-        return np.asarray(np.abs(self.system.values(x)) > bounds)
 
     def _distance(self, x: Vector) -> Distance:
         return self.given.distance(x, self.system.stages)
