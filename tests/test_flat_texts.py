@@ -21,6 +21,10 @@ TEXTS: dict[str, tuple[str, dict[str, float]]] = {
         "end Modelica.Math.exp; Real x = P.sine(2*time); Real y = Modelica.Math.exp(-time);",
         {"x": math.sin(2.0), "y": math.exp(-1.0)},
     ),
+    "a function of C with its own name": (
+        'function sin input Real u; output Real y; external "C" y = sin(u); end sin; Real x = sin(2*time);',
+        {"x": math.sin(2.0)},
+    ),
     "enumerations without a name": (
         "parameter enumeration(Off, Slow, Fast) m.kind = Lib.Kind.Fast; "
         "parameter enumeration(Off, On) s = L.On; "

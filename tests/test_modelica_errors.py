@@ -46,6 +46,8 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("Real x; equation\nx = if edge(x) then 1 else 0;"), 2, "a condition is expected here"),
     (model("Real x; equation\nx = delay(x, 1);"), 2, "delay(...)"),
     (model("Boolean b; equation\nb = initial();"), 2, "initial(...)"),
+    (model("Real x =\nReal();"), 2, "Real takes 1 argument; got 0"),
+    (model("Real x =\nReal(1, 2);"), 2, "Real takes 1 argument; got 2"),
     (model("Real x; initial equation x^2=4; equation der(x)=\nif initial() then 1 else 0;"), 2, "initial()"),
     (model("Real x; equation\nx = if sample(0, 1) then 1 else 0;"), 2, "sample(...)"),
     (model("\ninner Real x;"), 2, "inner is not understood"),

@@ -213,20 +213,20 @@ def choices_of(model: Model, either: bool = False) -> Choices:
 
 def _inner(graph: Graph, roots: Sequence[int]) -> set[int]:
     """Equations left when those that alone have an unknown, and tell it, are taken away again and again."""
-    unknowns = [{j for j, _ in graph.jets_of(root)} for root in roots]
-    having: dict[int, set[int]] = {j: set() for own in unknowns for j in own}
-    for i, own in enumerate(unknowns):
-        for j in own:
+    jets = list(map(graph.jets_of, roots))
+    having: dict[int, set[int]] = {j: set() for own in jets for j, _ in own}
+    for i, own in enumerate(jets):
+        for j, _ in own:
             having[j].add(i)
     waiting = [*having]
     while waiting:
         j = waiting.pop()
         for i in [*having[j]] if len(having[j]) == 1 else ():
-            orders = [k for other, k in graph.jets_of(roots[i]) if other == j]
+            orders = [k for other, k in jets[i] if other == j]
             if orders == [0] and graph.slopes(roots[i]).get((j, 0)) in graph.numbers:
-                for other in unknowns[i]:
+                for other, _ in jets[i]:
                     having[other].discard(i)
-                waiting += unknowns[i]
+                    waiting.append(other)
     return set().union(*having.values())
 
 

@@ -571,9 +571,6 @@ class Flat:
             lambda: [start for item in initial for start in starts(values, *item)], into=at_start
         )
         self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
-        if self.initial and values.initial is not None:
-            what = "initial() chooses among equations on which initial equations depend"
-            self.fail(values.initial, f"{what}; write the start values")
         self.reactions += [item for item in by_initial if isinstance(item, Reaction)]
         self.starts = [item for item in by_initial if not isinstance(item, Vanishing | Reaction)]
         for name, at in values.kept.items():
@@ -615,7 +612,8 @@ class Flat:
                     self._give(target.at, leaves, right, partial(lambda k: outcome()[k], k))
             return
         if isinstance(left, syntax.Name) and isinstance(right, syntax.Name):
-            if getattr(lookup(left, scope), "name", "") in {*self.values.defined, *self.values.discrete}:
+            signal = getattr(lookup(left, scope), "name", "")
+            if signal in self.values.defined or signal in self.values.discrete:
                 left, right = right, left  # A signal passes its value on.
         parts = [*leaves_of(lookup(left, scope) if isinstance(left, syntax.Name) else None)]
         if any(isinstance(each, Variable) and each.type != "Real" for each, _ in parts):

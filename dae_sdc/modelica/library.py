@@ -79,9 +79,10 @@ def member(name: Name, instance: Instance) -> tuple[Member, syntax.NameParts] | 
                 return part, [("", [] if inside else subscripts), *parts[k:]]
     # An array of components is one of arrays there, with all its sizes behind, or declared by its elements.
     subscripts, text = [item for _, inner in parts for item in inner], str(name)
-    if not dotted or text in members:
-        return (members[text], [("", subscripts)]) if dotted else None
-    return (elements, []) if (elements := _elements(members, f"{text}[")) and not subscripts else None
+    if dotted and text in members:
+        return members[text], [("", subscripts)]
+    elements = _elements(members, f"{text}[") if dotted and not subscripts else []
+    return (elements, []) if elements else None
 
 
 MOST_SIZES: Final = 3  # Largest number of sizes of an array that is declared by its elements.
@@ -101,8 +102,7 @@ def _elements(members: dict[str, Member], begin: str) -> list[Member]:
 
 def fields_of(members: dict[str, Member], begin: str) -> dict[str, Member]:
     """The fields of a record that are declared as x.a, x.b[1], x.b[2], ...; none of what is no record."""
-    whole = [word.removeprefix(begin) for word in members if word.startswith(begin)]
-    words = {word.partition("[")[0] for word in whole}
+    words = {word.removeprefix(begin).partition("[")[0] for word in members if word.startswith(begin)}
     return {
         word: members.get(f"{begin}{word}") or _elements(members, f"{begin}{word}[")
         for word in sorted(words)

@@ -450,20 +450,28 @@ class ClassParser(EquationParser):
             self.in_algorithm = True
             definition.algorithms.append(self.equations(_SECTIONS))
             self.in_algorithm = False
-        else:  # flat texts declare the functions of the language by external "builtin"
-            if definition.kind != "function":
-                self.p -= 1
-                self.refuse()
-            definition.built_in, definition.external = self.note() == "builtin", True
-            if not definition.built_in and self.behind.text == "=":
-                left, right = self.name(), self.take() and self.expression()
-                # Elementary functions of C are those of the language.
-                if isinstance(right, syntax.Call) and str(right.function) in FUNCTIONS:
-                    definition.algorithms.append([syntax.Equal(token.at, left, right)])
-                    definition.external = False
-            while self.now.text != ";" and self.now.kind != "end":
-                self.take()
-            self.need(";", "behind an external function")
+        else:
+            self._external(definition)
+
+    def _external(self, definition: syntax.ClassDefinition) -> None:
+        """What an external function is: that of the language, as "builtin", or an elementary one of C."""
+        if definition.kind != "function":
+            self.p -= 1
+            self.refuse()
+        definition.built_in, definition.external = self.note() == "builtin", True
+        if not definition.built_in and self.behind.text == "=":
+            at, left = self.now.at, self.name()
+            self.take()
+            right = self.expression()
+            if isinstance(right, syntax.Call) and (word := str(right.function)) in FUNCTIONS:
+                # Not by its word alone, which may be the name of the function itself.
+                right.function = syntax.Name(at, [("Modelica", []), ("Math", []), (word, [])])
+                definition.built_in = definition.name == str(right.function)
+                definition.algorithms.append([syntax.Equal(at, left, right)])
+                definition.external = False
+        while self.now.text != ";" and self.now.kind != "end":
+            self.take()
+        self.need(";", "behind an external function")
 
     # Declarations
 

@@ -226,6 +226,9 @@ class _Builder:
             counts[unique] = 1
             rows.append((item.at, unique, item.expression))
         graph = self.values.graph
+        if flat.initial and self.values.initial is not None:
+            what = "initial() chooses among equations on which initial equations depend"
+            self.fail(self.values.initial, f"{what}; write the start values")
         # What vanishes at the start is an unknown of its own, which is 0 there.
         for k, item in enumerate(flat.initial, 1):
             model.variable(f"initial[{k}]", 0.0, fixed=True)

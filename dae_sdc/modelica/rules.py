@@ -391,7 +391,7 @@ _CALLS: Final[dict[str, Rule]] = {
     "initial": _initial,
     **dict.fromkeys(("edge", "change"), _changed),
     "sample": _sample,
-    "Real": lambda values, item, scope: values.number(item.arguments[0], scope),
+    "Real": lambda values, item, scope: values.as_number(_arguments(values, item, scope, 1)[0], item.at),
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
     "array": lambda values, item, scope: (

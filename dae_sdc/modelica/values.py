@@ -128,9 +128,9 @@ class Values:
         """The conditions of a choice that are open, then true, and what there is where each of them holds."""
         tests, branches = list[Condition](), list[Any]()
         for test, branch in item.branches:
-            self.at_choice = not self.at_event
+            around, self.at_choice = self.at_choice, not self.at_event
             condition = self.condition(test, scope)
-            self.at_choice = False
+            self.at_choice = around
             if condition != FALSE:
                 tests.append(condition)
                 branches.append(branch)
@@ -420,9 +420,9 @@ class Values:
         return value.node if isinstance(value, Condition) else self.as_number(value, at)
 
     def _parameter(self, variable: Variable) -> Value:
-        if variable.type == "enumeration" and variable.value is not None:
-            return self.as_number(self.bound(variable.value), variable.at)
         if variable.type == "enumeration":
+            if variable.value is not None:
+                return self.as_number(self.bound(variable.value), variable.at)
             what = f"{variable.name} is an enumeration, which equations cannot use"
             self.fail(variable.at, f"{what}; write Integer")
         what = f"the value of {variable.shown}"
