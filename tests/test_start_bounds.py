@@ -42,7 +42,8 @@ TRAY = ds.FunctionProblem(tray, 3, names=("x", "y", "T"))
 
 
 def test_a_start_that_is_not_found_without_a_bound_is_told_with_the_guesses_to_give() -> None:
-    words = r"no values were found from y = 0, T = 0 .*; give a guess for 'y', 'T'"
+    # The last equation tells T whatever y is.
+    words = r"no values were found from T = 0, .* 'equation 2', the smallest .*; give a guess for 'T'"
     with pytest.raises(ds.InconsistentStateError, match=words):
         ds.initial(TRAY, fixed={"x": 0.5}, guesses={"T": 0.0})
 

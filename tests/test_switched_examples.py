@@ -369,3 +369,21 @@ def test_a_mode_is_changed_by_events_of_another_unknown(how: str, rtol: float) -
     end = [solution[name][-1] for name in ("x", "v", "mode", "d")]
     assert np.allclose(end, [2.8, 7.0, 1.0, -10.0], rtol=10.0 * rtol)
     assert np.allclose(solution([0.4, 1.2, 2.2])[:, 0], [0.0, 0.7, 1.0], rtol=0.0, atol=10.0 * rtol)
+
+
+@pytest.mark.parametrize("border", [-0.7, -0.1, 0.3])
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+def test_what_rests_at_a_border_is_on_its_side_between_steps_too(border: float, rtol: float) -> None:
+    # Behind its zero the integrator stays at its limit, on either side of which rounding leaves it.
+    m = ds.Model("limited", interval=(0.0, 4.0))
+    x, y, w = m.variables("x y w", start=[1.0, 1.0, None], fixed=[True, True, False])
+    inside = x > border
+    m.equation(m.der(y) + y - sp.sin(3 * m.t))
+    m.equation(m.der(x) - sp.Piecewise((-1 - 0.3 * y**2, inside), (0, True)))
+    m.equation(w - sp.Piecewise((5 + y, inside), (-15 * y, True)))
+    solution = ds.solve(m, rtol=rtol)
+    (reached,) = solution.switches[0].t
+    before = solution.at(np.linspace(0.0, reached)[:-1])
+    behind = solution.at(np.linspace(reached, 4.0)[1:])
+    assert before["w"] == pytest.approx(5.0 + before["y"], rel=1e-13)
+    assert behind["w"] == pytest.approx(-15.0 * behind["y"], rel=1e-13)

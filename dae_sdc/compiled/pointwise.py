@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import ArrayMemory, address, fields, lapack, tell_addresses
-from dae_sdc.dae.pointwise import PointwiseEquations
+from dae_sdc.dae.pointwise import Course, PointwiseEquations
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 
 LARGEST_COMPILED = 64  # Largest number of unknowns: matrices of three times as many rows have no sparsity.
 
 
-def equations_at_points(problem: ProblemDAE, sizes: Vector) -> PointwiseEquations:
+def equations_at_points(problem: ProblemDAE, sizes: Vector, course: Course = ()) -> PointwiseEquations:
     """The equations of a problem as a correction of values, for sizes of the unknowns in a run."""
     # Shapes: sizes (n,).
     plain = problem.n <= LARGEST_COMPILED and problem.sparsity is None and not problem.chooses_branch
     kernels = problem.solver_kernels if plain else None
-    return PointwiseEquations(problem, sizes) if kernels is None else MachinePoints(problem, sizes)
+    return PointwiseEquations(problem, sizes, course) if kernels is None else MachinePoints(problem, sizes)
 
 
 class PointMemory(ctypes.Structure):

@@ -70,7 +70,7 @@ RETURNS = 3  # Zeros of a switch without progress, each to its other side, betwe
 # Largest numbers of values of a function of time alone, and of one of the state, in a step that is sampled.
 MOST_VALUES, MOST_STATES = 200_000, 5_000
 # Attributes of :class:`LocateEvents` that change from step to step.
-SAVED = ("_usual", "_without_progress", "_last_switch", "_timed_values", "_jumps")
+SAVED = ("course", "_usual", "_without_progress", "_last_switch", "_timed_values", "_jumps")
 
 
 @dataclass(frozen=True)
@@ -890,6 +890,7 @@ class LocateEvents(MarkingControl):
         self._switched: list[_Watch] = []
         self._told, self._without_progress, self._last_switch = 0, 0, -np.inf
         self._jumps: list[Jump] = []  # The last of the unknowns that a homotopy has followed.
+        self.course: list[tuple[float, tuple[int, ...]]] = []  # When switches take which sides.
 
     def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> MeshDAE:
         """Begin a run; the state to start from, on a border that of the side in force."""
@@ -905,6 +906,7 @@ class LocateEvents(MarkingControl):
         names, sides = names or tuple(f"switch {i}" for i in range(count)), P.sides(u0, t0)
         _require_as_many(P, "sides", len(sides), len(names), t0)
         P.hold_sides(sides)
+        self.course.append((t0, sides))
         may_rest = getattr(P, "switches_rest", False)
         tolerance = getattr(L.sweep, "tolerance", None)
         self._usual, self._accuracy = L.params.dt, ZERO_VALUE if tolerance is None else tolerance.rtol
@@ -1162,7 +1164,8 @@ class LocateEvents(MarkingControl):
             for watch in acting:
                 if watch.event.only is not None or watch.event.beside:
                     self._record(watch, t, before, watch.side or 1)
-        P.hold_sides(tuple(watch.side for watch in self.switches))
+        self.course.append((t, tuple(watch.side for watch in self.switches)))
+        P.hold_sides(self.course[-1][1])
         return consistent_restart(P, u, t, h, bool(changed), self._jumps), changed
 
     def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:

@@ -290,13 +290,6 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._process("post_run_processing")
         return value, self.return_stats()
 
-    def _key_of_run(self, level: Any, u0: Any, t0: float) -> Any:
-        """What the first step of a run and its attempts depend on; None where others look at it."""
-        if self.kind is None:
-            return None
-        params = vars(self.adaptivity.params)
-        return key_of_start(level.prob, u0, t0, self.kind, *(params[name] for name in OF_RUN))
-
     def follow(self, u0: Any, t0: float, t_end: float, borders: Borders) -> list[Taken] | None:
         """Steps from a state to an end or the first border; None where not all of them are plain."""
         # Sizes of unknowns go on to be those that were seen in the last run.
@@ -334,7 +327,10 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def begin_run(self, time: float, value: Any, again: bool = False) -> tuple[float, Any]:
         """Begin a run, or its next attempt, at a state; returns what its first step begins with."""
         step, level, steps = self.MS[0], self.MS[0].levels[0], self.adaptivity
-        key = None if again else self._key_of_run(level, value, time)
+        key = None  # What the first step and its attempts depend on, where nothing else looks at it.
+        if not again and self.kind is not None:
+            params = (vars(steps.params)[name] for name in OF_RUN)
+            key = key_of_start(level.prob, value, time, self.kind, *params)
         steps.begins = (*steps.begins[:2], None) if again else (key, counts_of(level.prob), known_start(key))
         for hook in self.active_hooks:
             hook.reset_stats()

@@ -120,11 +120,10 @@ def _combined(first: Any, factor: float, second: Any) -> Any:
 def _same_pattern(first: Any, second: Any) -> bool:
     if not (sparse.issparse(first) and sparse.issparse(second) and len(first.data) == len(second.data)):
         return False
-    for own, other in ((first.indptr, second.indptr), (first.indices, second.indices)):
-        if own is not other and not np.array_equal(own, other):
-            return False
+    pairs = (first.indptr, second.indptr), (first.indices, second.indices)
+    same = all(own is other or np.array_equal(own, other) for own, other in pairs)
     # Matrices that share their indices must have them in order: SuperLU sorts where they are not, in place.
-    return bool(first.has_canonical_format)
+    return same and bool(first.has_canonical_format)
 
 
 def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from dae_sdc.errors import InconsistentStateError, SolveError
 
 __all__ = ["ManifoldValues", "Pointwise", "PointwiseEquations"]
 
+Course = Sequence[tuple[float, tuple[int, ...]]]  # Times from which on switches have sides, and these.
 
 UNSOLVED = (SolveError, np.linalg.LinAlgError, RuntimeError)
 """What is raised where equations have no linear approximation that can be solved."""
@@ -122,16 +123,21 @@ class PointwiseEquations:
 
     at_ends = False
 
-    def __init__(self, problem: ProblemDAE, sizes: Vector) -> None:
-        self.problem = problem
+    def __init__(self, problem: ProblemDAE, sizes: Vector, course: Course = ()) -> None:
+        self.problem, self._sides = problem, [None, *(sides for _, sides in course)]
+        self._changes = [time for time, _ in course]
         self.sizes = np.where(sizes > 0.0, sizes, float(np.max(sizes, initial=0.0)) or 1.0)
         self.algebraic = problem.is_algebraic
         self._kept: _Determined | _Nearest | None = None
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the equations, see :meth:`Pointwise.correct`."""
-        with self._at_any_side(), np.errstate(all="ignore"):
-            return self._solve_all(t, u, du, h, np.argsort(t, kind="stable"))
+        order, done = np.argsort(t, kind="stable"), np.zeros(len(t), dtype=bool)
+        parts = np.searchsorted(self._changes, t[order])
+        for part in np.unique(parts).tolist():
+            with self._at_side(part), np.errstate(all="ignore"):
+                done |= self._solve_all(t, u, du, h, order[parts == part])
+        return done
 
     def _solve_all(
         self, t: Vector, u: Vector, du: Vector, h: Vector, order: NDArray[np.int64]
@@ -162,10 +168,10 @@ class PointwiseEquations:
         return False
 
     @contextmanager
-    def _at_any_side(self) -> Iterator[None]:
-        """Let switches have the sides of the states inside, which belong to several steps."""
+    def _at_side(self, part: int) -> Iterator[None]:
+        """Let switches have the sides that the run had in a part of its course, or those of the states."""
         held = self.problem.held_sides
-        self.problem.hold_sides(None)
+        self.problem.hold_sides(self._sides[part])
         try:
             yield
         finally:
@@ -174,7 +180,8 @@ class PointwiseEquations:
     def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
         """Estimated errors of values that were not corrected, at most 1, see :meth:`Pointwise.errors`."""
         change = np.full(len(u), np.inf)
-        with self._at_any_side(), suppress(*UNSOLVED), np.errstate(all="ignore"):
+        part = int(np.searchsorted(self._changes, t))
+        with self._at_side(part), suppress(*UNSOLVED), np.errstate(all="ignore"):
             point = Point(self, t, u, du, h, None)
             point.evaluate()
             if point.refactor() and point.factors is not None:

@@ -276,12 +276,14 @@ def project(
             x, h = better
         finite = bool(np.isfinite(h).all())
         good = finite and bool((np.abs(h) <= tolerance * scale).all())
-        clashing: tuple[int, ...] = ()
-        if finite and not good:
-            left = h if search.system is None else search.system.unreachable(h)
-            clashing = _support(left, h, tolerance * scale)
+        clashing = np.zeros(len(h), dtype=bool)
+        if finite and not good:  # Those in a combination that no step reduces, else all violated ones.
+            left = np.abs(h if search.system is None else search.system.unreachable(h))
+            remains = (left > 1e-2 * tolerance * scale).any()
+            clashing = left > CONTRADICTION_SHARE * left.max() if remains else np.abs(h) > tolerance * scale
         held = () if good else tuple(np.flatnonzero(free)[search.held].tolist())
-    return Projection(x, good, iteration, before, h, scale, clashing, held)
+        numbers = tuple(np.flatnonzero(clashing).tolist())
+    return Projection(x, good, iteration, before, h, scale, numbers, held)
 
 
 def dense(matrix: npt.ArrayLike) -> Vector:
@@ -291,17 +293,6 @@ def dense(matrix: npt.ArrayLike) -> Vector:
 
 def _finite(matrix: Any) -> bool:
     return bool(np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all())
-
-
-def _support(left: Vector, h: Vector, tolerance: Vector) -> tuple[int, ...]:
-    """Equations in a combination that no step reduces or, if there is none, all violated ones."""
-    size = np.abs(left)
-    chosen = (
-        size > CONTRADICTION_SHARE * size.max(initial=0.0)
-        if (size > 1e-2 * tolerance).any()
-        else np.abs(h) > tolerance
-    )
-    return tuple(np.flatnonzero(chosen).tolist())
 
 
 @dataclass(frozen=True, eq=False)

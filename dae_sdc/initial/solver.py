@@ -294,7 +294,9 @@ class Ways:
             )
         worst = int(np.argmax(np.abs(found.after) / found.scale))
         clashing = [int(failure.rows[i]) for i in found.contradictory or (worst,)]
-        if failure.is_block and not found.at_bounds:  # which has no values as a whole
+        clash = bool(found.contradictory) and self._is_linear(failure.rows.tolist(), failure.jets, failure.x)
+        whole = failure.is_block and not clash  # Of linear equations it is known which contradict each other.
+        if whole and not found.at_bounds:
             clashing = failure.rows.tolist()
         for shift in (0.0, 0.1):  # at zeros of others a fixed value may have no slope
             place = failure.x + shift * (1.0 + np.abs(failure.x)) * np.cos(np.arange(len(jet_names)))
@@ -321,21 +323,21 @@ class Ways:
                 f"the fixed values {listed(held)} of {self.system.title} contradict "
                 f"{listed([names[i] for i in clashing])} {at}: {left}; leave one of them free{instead}"
             )
-        of_block = ", the smallest block without any," if failure.is_block else ""
-        searched = failure.jets if failure.is_block else free
+        of_block = ", the smallest block without any," if whole else ""
+        searched = failure.jets if whole else free
         guessed = [jet_names[j] for j in searched]
         begun = [f"{jet_names[j]} = {given.point[j]:.6g}" for j in searched]
-        tried = f"{brief(begun, SEARCH.most_named)}{', also along paths' if failure.is_block else ''}"
+        tried = f"{brief(begun, SEARCH.most_named)}{', also along paths' if whole else ''}"
         equations = f"{listed([names[i] for i in clashing])}{of_block} of {self.system.title}"
         if held:
             raise InconsistentStateError(
-                f"no values were found from {tried}{',' * failure.is_block} at which {equations} hold with "
+                f"no values were found from {tried}{',' * whole} at which {equations} hold with "
                 f"the fixed {listed(held)} {at}: {left}; give a guess for "
                 f"{listed(guessed, SEARCH.most_named)}{instead}"
             )
         raise InconsistentStateError(
             f"found no values near the given ones at which {equations} hold {at}: {left}"
-            f"{f' from {tried}' if failure.is_block else ''}; give other guesses, or check the equations"
+            f"{f' from {tried}' if whole else ''}; give other guesses, or check the equations"
         )
 
     def _is_linear(self, rows: Sequence[int], free: Any, x: Vector) -> bool:
@@ -572,10 +574,7 @@ class Solver(Ways):
         """A solution block by block, along paths where need be, with what is given as it is."""
         system, x, held = self.system, self.given.point.copy(), self.given.fixed.copy()
         if isinstance(system, ModelJets):  # What equations tell whatever the other values are comes first.
-            before, alone = self._failure, self._blocks(x, np.flatnonzero(held), alone=True)
-            if not self._solves(alone, x, held):
-                # Of a small system it is known which equations contradict each other.
-                self._failure = before if self.small else self._failure
+            if not self._solves(self._blocks(x, np.flatnonzero(held), alone=True), x, held):
                 return None
             found = self.by_stages(x, held, self.given.weights)
             if found is not None or not self.small:

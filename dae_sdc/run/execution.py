@@ -475,7 +475,7 @@ class Execution:
         watches = ([], []) if located is None else (located.events, [*located.switches, *located.timed])
         records = [tuple(watch.record(problem.n) for watch in each) for each in watches]
         solution = Solution(
-            equations=None if sizes is None else self.pointwise(sizes),
+            equations=None if sizes is None else self.pointwise(sizes, located),
             t=t,
             u=u,
             du=du,
@@ -545,13 +545,13 @@ class Execution:
         start = self.plan.start
         return Samples(self.plan.t_eval, start.t0, np.array(start.u), start.du, n_slopes)
 
-    def pointwise(self, sizes: Vector) -> Pointwise:
+    def pointwise(self, sizes: Vector, located: LocateEvents | None) -> Pointwise:
         """The correction of values between steps by the equations, for given sizes of the unknowns."""
         problem = self.problem
         if getattr(self.plan.setup.sweeper_class, "on_manifold", False):
             return ManifoldValues(problem)
         return self.hidden_constraints(sizes) or equations_at_points(
-            problem, np.maximum(sizes, self.least_sizes)
+            problem, np.maximum(sizes, self.least_sizes), () if located is None else located.course
         )
 
     def hidden_constraints(self, sizes: Vector) -> HiddenConstraints | None:
