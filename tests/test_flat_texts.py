@@ -66,6 +66,16 @@ TEXTS: dict[str, tuple[str, dict[str, float]]] = {
         "Real x; parameter Real a = 3; Real u = a + time; initial algorithm x := u; equation der(x) = -1;",
         {"x": 2.0},
     ),
+    "results that are not wanted": (
+        "function f input Real u; output Real a; output Real b; output Real c; algorithm "
+        "a := u; b := 2*u; c := 3*u; end f; Real x; Real y; equation (_, x, _) = f(time); (y, _, _) = f(x);",
+        {"x": 2.0, "y": 2.0},
+    ),
+    "vectors in elements of arrays": (
+        "Real a.b[1].r[1]; Real a.b[1].r[2]; Real a.b[2].r[1](StateSelect = StateSelect.prefer); "
+        "Real a.b[2].r[2]; equation a.b[1].r = {time, 2*time}; a.b[2].r = 3*a.b[1].r;",
+        {"a.b[1].r[2]": 2.0, "a.b[2].r[2]": 6.0},
+    ),
     "signals connected behind": (
         "Boolean s; Boolean r; Real x; equation s = time < 0.5; s = r; x = if r then 1 else 2*time;",
         {"x": 2.0},

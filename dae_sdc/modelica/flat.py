@@ -490,7 +490,7 @@ def _is_outside(name: syntax.Name, scope: Scope) -> bool:
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 
 _READ: Final = ("start", "fixed", "min", "max", "unit", "nominal")
-ATTRIBUTES: Final = (*_READ, "displayUnit", "quantity", "stateSelect", "unbounded")
+ATTRIBUTES: Final = (*_READ, "displayUnit", "quantity", "stateSelect", "StateSelect", "unbounded")
 _NO_COMPONENTS: Final = ("package", "function")
 
 

@@ -81,7 +81,8 @@ def member(name: Name, instance: Instance) -> tuple[Member, syntax.NameParts] | 
     subscripts, text = [item for _, inner in parts for item in inner], str(name)
     if dotted and text in members:
         return members[text], [("", subscripts)]
-    elements = _elements(members, f"{text}[") if dotted and not subscripts else []
+    known = dotted and not parts[-1][1] and all(isinstance(item, syntax.Number) for item in subscripts)
+    elements = _elements(members, f"{syntax.spelled(parts)}[") if known else []
     return (elements, []) if elements else None
 
 

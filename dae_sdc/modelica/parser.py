@@ -107,7 +107,8 @@ class ExpressionParser(Words):
             return syntax.Truth(at, text == "true")
         if text == "(":
             self.take()
-            inner = syntax.Every(at) if self.now.text == "," else self.expression()
+            empty = self.takes("_") or self.now.text == ","
+            inner = syntax.Every(at) if empty else self.expression()
             if self.now.text == ",":
                 return self._results(at, [inner])
             self.close(")", at)
@@ -134,9 +135,9 @@ class ExpressionParser(Words):
         self.fail(f"an expression is missing before {shown(token)}")
 
     def _results(self, at: int, items: list[syntax.Expression]) -> syntax.Results:
-        """The rest of several results in brackets, of which some may be left out."""
+        """The rest of several results in brackets, of which some may be left out, or called _."""
         while self.takes(","):
-            empty = self.now.text in (",", ")")
+            empty = self.takes("_") or self.now.text in (",", ")")
             items.append(syntax.Every(self.now.at) if empty else self.expression())
         self.close(")", at)
         return syntax.Results(at, items)

@@ -317,10 +317,9 @@ class _Builder:
 
     def check_replaced(self, flat: Flat) -> None:
         names = [variable.name for variable in flat.variables if variable.variability == "parameter"]
-        for word in self.numbers:
-            if word not in names:
-                hint = similar(word, names) or _listed(names)
-                raise InputError(f"{self.source.file} has no parameter {word}{hint}")
+        for word in (each for each in self.numbers if each not in names):
+            hint = similar(word, names) or _listed(names)
+            raise InputError(f"{self.source.file} has no parameter {word}{hint}")
 
     def check_inputs(self, flat: Flat) -> None:
         unknowns = [variable for variable in flat.variables if not variable.variability]

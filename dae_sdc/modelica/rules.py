@@ -248,8 +248,7 @@ def _changed(values: Values, item: Call, scope: Scope) -> Value:
 def _sample(values: Values, item: Call, scope: Scope) -> Value:
     """Whether a time at equal distances has come, in the condition of a when-equation."""
     if values.moments is None:
-        what = "sample(...) stands in the condition of a when-equation"
-        values.fail(item.at, f"{what}; let that change a variable")
+        values.fail(item.at, "sample(...) stands in the condition of a when-equation; write when sample(...)")
     times = map(arithmetic.scalar, _arguments(values, item, scope, 2))
     start, period = (event_text(values.graph, time) for time in times)
     return _moment(values, item, f"sample({start}, {period})")
