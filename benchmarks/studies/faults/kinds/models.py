@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import Any
 
 import sympy as sp
@@ -13,17 +14,12 @@ from benchmarks.studies.faults.cases import VALUES, Case, Random, called, choice
 
 NAMES = ["", " ", "a b", "a\nb", "x y", "\udcff", "x" * 5000, "\\", "x'", 'x"']
 NAMES += cases.tables()["words"]["names"].split()
+NAMED = {"nested": lambda x, depth: reduce(lambda y, _: sp.sin(y, evaluate=False), range(depth), x)}
 T = sp.Symbol("t")
 F = sp.Function("f")
 
 
-def _nested(x: Any, depth: int) -> Any:
-    for _ in range(depth):
-        x = sp.sin(x, evaluate=False)
-    return x
-
-
-EXPRESSIONS = functions_of(cases.tables()["expressions"], "m, x, y", nested=_nested, F=F, T=T, ds=ds)
+EXPRESSIONS = functions_of(cases.tables()["expressions"], "m, x, y", **NAMED, F=F, T=T, ds=ds)
 ACTIONS = functions_of(cases.tables()["actions_of_models"], "m", ds=ds)
 
 
