@@ -593,7 +593,7 @@ class Modes:
         if self.solutions and self.events:
             states = [[values.get(name, start[name]) for name in problem.names] for values in (state, start)]
             before, behind = map(problem.state, states)
-            located = as_events(events_of(request.events, problem, equations.unknowns))
+            located = as_events(events_of(request.events, problem, equations.unknowns, {}))
             request = request.changed(events=[_with_side(each, before, behind, t) for each in located])
         arc = arcs.in_arcs(request, equations, begun, False)
         looks = len(request.hooks) or request.controller_params or equations.simplified

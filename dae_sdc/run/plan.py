@@ -112,7 +112,8 @@ def plan_of(
     if events is None:  # those of the request, before them those of its equations
         both = equations.own_events, request.events
         parts = [part for part in both if not (isinstance(part, tuple) and not part)]
-        read = (as_events(events_of(part, problem, equations.unknowns)) for part in parts)
+        known = problem, equations.unknowns, _staying(equations, request.events, begin)
+        read = (as_events(events_of(part, *known)) for part in parts)
         events = tuple(_with_multipliers(request, one, problem, begin) for each in read for one in each)
     setup, fixed = _with_steps(request, setup, begin, events)
     if fixed is None:
@@ -213,6 +214,18 @@ def _may_slide(request: SolveOptions, equations: Equations, events: Events) -> b
     if way == "slide" and why is not None:
         raise InputError(f"a run cannot slide along switches with {why}; leave chattering out, or the other")
     return way != "stop" and why is None
+
+
+def _staying(equations: Equations, given: Any, begin: Start) -> dict[str, float]:
+    """Values of the unknowns of a model whose derivatives are 0, and which no event changes."""
+    events = [*equations.own_events, *(given if isinstance(given, tuple | list) else (given,))]
+    if (model := equations.model) is None or any(getattr(event, "change", None) for event in events):
+        return {}
+    words = [word for text in events if isinstance(text, str) for word in text.split(";")[1:]]
+    changed = {word.partition("=")[0].rstrip(": ").strip() for word in words}
+    leaves = map(model.graph.leaves.get, model.roots)
+    stay = {model.names[leaf.index] for leaf in leaves if leaf and leaf[::2] == ("u", 1)} - changed
+    return {name: float(begin.u[k]) for k, name in enumerate(equations.problem.names) if name in stay}
 
 
 def _locating(

@@ -66,6 +66,8 @@ OF_LIBRARY = "dae_sdc.problems."  # Where the classes stand that no user changes
 _PREPARED: Final[Recent[Any, tuple[SolveOptions, Equations, Start]]] = Recent(MOST_PREPARED)
 
 
+# Options on which no numbers depend; equations and starts are compared themselves.
+SILENT: Final = "comm progress hooks out checkpoint every resume problem u0 guesses fixed".split()
 WITHOUT: Final = {  # The option that is False in another attempt after an error, and how that is told.
     MisreadError: ("trace", "with the function called"),
     NotReducibleError: ("reduce", "without reduction of the index"),
@@ -282,7 +284,8 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
     except (Exception, SystemExit) as error:  # sys.exit in a function of one rank must end the others too
         failure = error
     ends = isinstance(failure, TimeLimitError) or not isinstance(failure, Exception | None)
-    found = comm.allgather((failure is not None, digest, ends, _asked(request)))
+    asked = {name: portable_text(each) for name, each in request.chosen(without=SILENT).items()}
+    found = comm.allgather((failure is not None, digest, ends, asked))
     failed = [one for one, *_ in found]
     # Where the time ran out on all, each was at something else, of which one is told.
     if all(failed) and failure is not None and not any(ends for *_, ends, _ in found):
@@ -295,15 +298,6 @@ def _prepared_everywhere(request: SolveOptions, comm: Any) -> tuple[SolveOptions
     if any(failed):
         raise_everywhere(comm, failed.index(True), failure)
     raise InputError("the ranks were given different equations or starts; give all of them the same")
-
-
-def _asked(request: SolveOptions) -> dict[str, str]:
-    """A text of each chosen option on which the numbers of a run depend."""
-    silent = (
-        *("comm", "progress", "hooks", "out", "checkpoint", "every", "resume"),
-        *("problem", "u0", "guesses", "fixed"),  # the equations and their start are compared themselves
-    )
-    return {name: portable_text(value) for name, value in request.chosen(without=silent).items()}
 
 
 def portable_text(value: Any) -> str:

@@ -130,7 +130,13 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
     if equations.model is not None:
         remark = "; ".join(filter(None, (left_out(equations.whole), remark)))
     start = Start.at(problem, u0, interval_of(problem, request.t0, request.t_end), remark)
-    _require_within_bounds(equations, request, start)
+    bounds = request.bounds  # within which a start must lie, too, that is given as it is
+    if equations.of_model:
+        limits = bounds_of_model(equations.model if bounds is None else equations.whole, bounds)
+    else:
+        limits = bounds_of(bounds, equations.written.names, "unknown of the function")
+    pairs = zip(problem.names, start.u.tolist(), strict=True)
+    require_within(f"the start at t={start.t0:.6g}", pairs, limits)
     return start
 
 
@@ -164,17 +170,6 @@ def guesses_of(given: Any) -> Any:
         return OfResult(zip(given.names, given.u.tolist(), strict=True))
     wanted = "a mapping of names to values, a Solution, Initial, Steady or a file"
     raise InputError(f"guesses must be {wanted}; got {shown(given)}")
-
-
-def _require_within_bounds(equations: Equations, request: SolveOptions, start: Start) -> None:
-    """Refuse a start outside the bounds of its unknowns, which may have been given as it is."""
-    bounds = request.bounds
-    if equations.of_model:
-        limits = bounds_of_model(equations.model if bounds is None else equations.whole, bounds)
-    else:
-        limits = bounds_of(bounds, equations.written.names, "unknown of the function")
-    values = zip(equations.problem.names, start.u.tolist(), strict=True)
-    require_within(f"the start at t={start.t0:.6g}", values, limits)
 
 
 def _state_of(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:

@@ -255,19 +255,18 @@ _PLACE = "u__{}"
 _OR_TIE = "u__or_tie"  # Name of the function that gives a distance, or where it is 0 that of a tie.
 
 
-def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None) -> Any:
+def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None, stays: Mapping[str, float]) -> Any:
     """Events as :func:`dae_sdc.control.events.as_events` takes them, with functions in place of texts."""
     if not isinstance(given, Sequence):
         return given
     several = (given,) if isinstance(given, str) else given
-    return tuple(_event(one, problem, unknowns) if isinstance(one, str) else one for one in several)
+    return tuple(_event(one, problem, unknowns, stays) if isinstance(one, str) else one for one in several)
 
 
-def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
+def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, stays: Mapping[str, float]) -> Event:
     text, _, message = text.partition(MESSAGE)
     expression, *parts = text.rstrip("; ").split(";")
-    terminal, direction = 0, 0.0
-    words: list[str] = []
+    terminal, direction, words = 0, 0.0, list[str]()
     # New values by name, which may depend on each other where they are implicit; those behind ":=" follow.
     values: dict[str, Callable[..., float]] = {}
     others: dict[str, Callable[..., float]] = {}
@@ -305,7 +304,8 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     if expression == INITIAL or expression == BESIDE or changed is not None:
         function, times = (lambda u, t: 1.0), at_start if expression == INITIAL else with_others
     elif sample is not None:
-        function, times = _sampled(expression, *(_constant(part, problem, text) for part in sample.groups()))
+        numbers = (_constant(part, problem, text, stays) for part in sample.groups())
+        function, times = _sampled(expression, *numbers)
     elif _TIMED.search(expression):
         example = "'sample(0, 1); if x > 2', or two events where one of two conditions is enough"
         raise InputError(
@@ -337,9 +337,7 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None) -> Event:
     return Event(function, terminal, direction, expression, acts, *timing, **about)
 
 
-def _sampled(
-    text: str, start: float, period: float
-) -> tuple[Callable[..., float], Callable[..., list[float]]]:
+def _sampled(text: str, start: float, period: float) -> tuple[Any, Callable[..., list[float]]]:
     """A function whose zeros are a time and those that follow it at a distance; its zeros in an interval."""
     if not period > 0.0:
         raise InputError(f"event '{text}' has the period {period:g}; give a positive one")
@@ -358,9 +356,9 @@ def _sampled(
     return function, times
 
 
-def _constant(text: str, problem: ProblemDAE, event: str) -> float:
-    """The value of an expression of numbers and parameters."""
-    value = function_of(text, problem)(np.full(problem.n, np.nan), np.nan)
+def _constant(text: str, problem: ProblemDAE, event: str, stays: Mapping[str, float]) -> float:
+    """The value of an expression of numbers, parameters, and unknowns with values that stay in a run."""
+    value = function_of(text, problem)([stays.get(name, np.nan) for name in problem.names], np.nan)
     if not np.isfinite(value):
         raise InputError(f"'{text.strip()}' in event '{event}' has no value; give numbers or parameters")
     return value
