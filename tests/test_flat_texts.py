@@ -114,3 +114,19 @@ def test_what_functions_assert_is_watched_where_statements_and_equations_call_th
         model = read_modelica_text(f"{check}{call}class Flat {body} end Flat;", reader="own")
         solution = ds.solve(model, rtol=1e-6, t_end=1.0)
         assert solution.t[-1] == pytest.approx(0.5, abs=1e-6) and "too high" in solution.message, body
+
+
+def test_samples_may_begin_at_values_of_initial_equations() -> None:
+    # The mean of the square of a sine over each period is 1/2, as Modelica.Blocks.Math.Mean has it.
+    text = (
+        "class Flat parameter Real f = 5; parameter Real t0(fixed = false); Real u; Real x; discrete Real y; "
+        "initial equation t0 = time; x = 0; y = 0; equation u = sin(31.41592653589793*time)^2; der(x) = u; "
+        "when {} then y = f*pre(x); reinit(x, 0); end when; end Flat;"
+    )
+    model = read_modelica_text(text.format("sample(t0 + 1/f, 1/f)"), reader="own")
+    solution = ds.solve(model, rtol=1e-8, t_end=1.0)
+    assert solution.at([0.1, 0.3, 0.9])["y"] == pytest.approx([0.0, 0.5, 0.5], abs=1e-7)
+    for varies in ("x", "y"):  # the state, and what events change
+        model = read_modelica_text(text.format(f"sample({varies} + 1/f, 1/f)"), reader="own")
+        with pytest.raises(ds.InputError, match="give numbers or parameters"):
+            ds.solve(model, rtol=1e-8, t_end=1.0)
