@@ -248,7 +248,7 @@ def _changed(values: Values, item: Call, scope: Scope) -> Value:
 def _sample(values: Values, item: Call, scope: Scope) -> Value:
     """Whether a time at equal distances has come, in the condition of a when-equation."""
     if values.moments is None:
-        values.fail(item.at, "sample(...) stands in the condition of a when-equation; write when sample(...)")
+        values.fail(item.at, "sample(...) stands in conditions of when-equations; let that change a variable")
     times = map(arithmetic.scalar, _arguments(values, item, scope, 2))
     start, period = (event_text(values.graph, time) for time in times)
     return _moment(values, item, f"sample({start}, {period})")
