@@ -112,7 +112,7 @@ def plan_of(
     if events is None:  # those of the request, before them those of its equations
         both = equations.own_events, request.events
         parts = [part for part in both if not (isinstance(part, tuple) and not part)]
-        known = problem, equations.unknowns, _staying(equations, request.events, begin)
+        known = problem, equations.unknowns, _staying(equations, request.events, begin) if parts else {}
         read = (as_events(events_of(part, *known)) for part in parts)
         events = tuple(_with_multipliers(request, one, problem, begin) for each in read for one in each)
     setup, fixed = _with_steps(request, setup, begin, events)
