@@ -25,8 +25,8 @@ LATER: Final = frozenset({"pySDC.implementations.datatype_classes.mesh", "pySDC.
 
 PACKAGE: Final = "mpi4py"
 
-WHOLE: Final = frozenset({"llvmlite", "matplotlib", "numba", "numpy", "scipy"})
-"""Packages that a process cannot import again after it has broken off an import of them."""
+WHOLE: Final = frozenset({"llvmlite", "matplotlib", "numba", "numpy", "qmat", "scipy"})
+"""Packages that do not survive an interrupt of their import: they swallow it, or cannot be imported again."""
 
 
 def function_at(home: str) -> Callable[..., Any]:

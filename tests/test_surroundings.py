@@ -620,14 +620,25 @@ import signal, sys
 import dae_sdc as ds
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a background job ignores
-inner = {"numpy._core.multiarray", "scipy.sparse._csr", "numba.core.typing", "matplotlib.axes"}
+inner = {"numpy._core.multiarray", "scipy.sparse._csr", "numba.core.typing", "matplotlib.axes", "qmat"}
 
 class Interrupting:
     def find_spec(self, name, path, target=None):
-        if name in inner:
+        if name in inner and "." in name:
             inner.remove(name)
             signal.raise_signal(signal.SIGINT)
 
+def checking(frame, event, argument):
+    if event == "call" and frame.f_code.co_name == "register" and frame.f_globals["__name__"] == "qmat.qcoeff":
+        sys.setprofile(checked)
+
+def checked(frame, event, argument):  # whose exceptions qmat takes for those of the class it registers
+    if event == "call" and frame.f_code.co_name == "__init__" and "nNodes" in frame.f_locals:
+        sys.setprofile(None)
+        inner.remove("qmat")
+        signal.raise_signal(signal.SIGINT)
+
+sys.setprofile(checking)
 sys.meta_path.insert(0, Interrupting())
 interrupts = 0
 while True:
@@ -638,7 +649,7 @@ while True:
         break
     except KeyboardInterrupt:
         interrupts += 1
-print(len(inner), 1 <= interrupts <= 4, solution.success)
+print(len(inner), 1 <= interrupts <= 5, solution.success)
 """
 
 
