@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import sympy as sp
 
 import dae_sdc as ds
+from dae_sdc.modelica.writer import modelica_text
 
 
 def made(names: str, equations: Any, parameters: dict[str, float] | None = None, **start: float) -> ds.Model:
@@ -78,6 +80,115 @@ def test_a_model_that_is_simplified_with_other_parameters_starts_with_these() ->
     run = ds.solve(m, simplify=True, params={"a": 9.0}, rtol=1e-6, t_end=0.1)
     assert run.values("y")[0] == pytest.approx(3.0, rel=1e-15)
     assert m.parameters_by_name["a"].value == 2.0
+
+
+# --- starts that follow parameters --------------------------------------------------------------------------
+
+FOLLOWING = """model following
+  parameter Real a = 1;
+  parameter Real b = 2*a;
+  parameter Real most = 5;
+  Real x(start = b, fixed = true, max = most);
+  Real y(start = a);
+  discrete Real n(start = a, fixed = true);
+  Real z;
+  Real w;
+initial equation
+  z = a + 1;
+  w = 3*b;
+equation
+  when time > 0.5 then
+    n = pre(n) + 1;
+  end when;
+  der(x) = -x;
+  y = n;
+  der(z) = 0;
+  der(w) = -w;
+end following;"""
+STARTS = (
+    {"x": 2.0, "n": 1.0, "z": 2.0, "w": 6.0},
+    {"x": 4.0, "n": 2.0, "z": 3.0, "w": 12.0},
+)  # By hand: a = 1, 2.
+
+
+def started(model: ds.Model, way: str, params: dict[str, float]) -> dict[str, float]:
+    """The values at the start, on one of the ways that take a model and parameters."""
+    if way == "initial":
+        return dict(ds.initial(model, params=params).values)
+    if way == "problem":
+        problem = model.problem(**params)
+        return dict(zip(problem.names, problem.start_values, strict=True))
+    if way == "reduced problem":
+        solution = ds.solve(ds.reduce(model).problem(**params), t_end=0.1)
+    elif way == "simplified":
+        solution = ds.solve(ds.simplify(model), params=params, t_end=0.1)
+    elif way == "sweep":
+        table = ds.sweep(model, {name: [value] for name, value in params.items()}, t_eval=[0.0, 0.1])
+        return {name: table.values(name)[0, 0] for name in table.names}
+    elif way == "written":
+        solution = ds.solve(ds.read_modelica_text(modelica_text(model)), params=params, t_end=0.1)
+    elif way == "pickled":
+        solution = ds.solve(pickle.loads(pickle.dumps(model)), params=params, t_end=0.1)
+    else:
+        solution = ds.solve(model, params=params, t_end=0.1, **({way: True} if way else {}))
+    return {name: solution.values(name)[0] for name in solution.names}
+
+
+WAYS = [
+    "",
+    "simplify",
+    "reduce",
+    "initial",
+    "problem",
+    "reduced problem",
+    "simplified",
+    "sweep",
+    "written",
+    "pickled",
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_starts_follow_the_parameters_of_which_they_are_made(way: str) -> None:
+    model = ds.read_modelica_text(FOLLOWING)
+    for a, expected in zip((1.0, 2.0), STARTS, strict=True):
+        found = started(model, way, {"a": a})
+        assert {name: found[name] for name in expected} == pytest.approx(expected, rel=1e-12), a
+    assert model.parameters_by_name["a"].value == 1.0  # which no call changes
+
+
+def test_bounds_follow_parameters_too() -> None:
+    model = ds.read_modelica_text(FOLLOWING)
+    with pytest.raises(ds.InputError, match=r"x = 8 .* is outside its bounds, at most 5"):
+        ds.solve(model, params={"a": 4.0}, t_end=0.1)
+    assert ds.solve(model, params={"a": 4.0, "most": 9.0}, t_end=0.1).values("x")[0] == 8.0
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "pickled"])
+def test_starts_of_models_may_be_expressions_of_parameters(way: str) -> None:
+    model = ds.Model("swing", interval=(0.0, 1.0))
+    length, speed = model.parameters("length speed", [2.0, 3.0])
+    (angle,) = model.variables("angle", start=[sp.asin(1 / length)], fixed=True)
+    model.start(model.der(angle), speed / length, fixed=True)
+    model.equation(model.der(angle, 2) + 9.81 / length * sp.sin(angle))
+    for value in (2.0, 4.0):
+        found = list(started(model, way, {"length": value}).values())
+        assert found[:2] == pytest.approx([math.asin(1 / value), 3.0 / value], rel=1e-12)
+
+
+def test_a_start_that_is_no_number_for_its_parameters_is_refused_with_its_formula() -> None:
+    model = ds.Model("m")
+    a, b = model.parameters("a b", [1.0, None])
+    x = model.variable("x", start=1 / a, fixed=True)
+    model.equation(model.der(x) + x)
+    with pytest.raises(ds.InputError, match=r"the start of x, 1/a, is inf; give parameters other values"):
+        ds.solve(model, params={"a": 0.0, "b": 1.0})
+    with pytest.raises(ds.InputError, match="must be a number or made of parameters; got x"):
+        model.start(x, x)
+    with pytest.raises(ds.InputError, match="parameter b of model m has no value"):
+        model.start(x, b)
+    model.start(x, 3.0)
+    assert ds.solve(model, params={"a": 0.0, "b": 1.0}).u[0, 0] == 3.0
 
 
 # --- the nearest ------------------------------------------------------------------------------------------

@@ -629,7 +629,8 @@ class Interrupting:
             signal.raise_signal(signal.SIGINT)
 
 def checking(frame, event, argument):
-    if event == "call" and frame.f_code.co_name == "register" and frame.f_globals["__name__"] == "qmat.qcoeff":
+    place = frame.f_code.co_name, frame.f_globals["__name__"]
+    if event == "call" and place == ("register", "qmat.qcoeff"):
         sys.setprofile(checked)
 
 def checked(frame, event, argument):  # whose exceptions qmat takes for those of the class it registers

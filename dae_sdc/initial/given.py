@@ -148,7 +148,7 @@ def _ends(name: str, given: Any) -> tuple[float, float]:
 
 def bounds_of_model(model: Any, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """Bounds that a model gives its unknowns, and others that are given in their place."""
-    ends = ((name, one.minimum, one.maximum) for name, one in model.variables_by_name.items())
+    ends = ((one.name, one.minimum, one.maximum) for one in model.unknowns())
     own = {
         name: (-np.inf if low is None else low, np.inf if high is None else high)
         for name, low, high in ends

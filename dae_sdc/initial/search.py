@@ -225,7 +225,7 @@ def jets_of(model: Any, t0: float | None) -> ModelJets:
     time = _time(model.interval, t0)
     if len(model.graph) > KEPT_NODES:
         return ModelJets(model, time)
-    starts = (tuple(variable.start.items()) for variable in model.variables_by_name.values())
+    starts = (tuple(variable.start.items()) for variable in model.unknowns())
     return _JETS.of((time, model.interval, *starts, *model.content()), lambda: ModelJets(model, time))
 
 
@@ -262,7 +262,7 @@ def initial_of_model(
     own, place, jet_of = system.model, system.place, _jets_by_name(model, system)
     known = {
         (j, k): (value, k in variable.fixed)
-        for j, variable in enumerate(model.variables_by_name.values())
+        for j, variable in enumerate(model.unknowns())
         for k, value in variable.start.items()
     }
     kept = [name_of(own.names[j], k) for (j, k), (_, is_fixed) in known.items() if is_fixed]

@@ -147,12 +147,12 @@ class Starts:
     """Start values and bounds of all unknowns of a model, moved to the kept unknowns."""
 
     def __init__(self, model: Model, final: Sequence[Relation], constants: Constants) -> None:
-        self.model, self.final, self.constants = model, final, constants
+        self.model, self.final, self.constants, self.unknowns = model, final, constants, model.unknowns()
         self.found: dict[int, dict[int, Start]] = {}
         self.limits: dict[int, tuple[tuple[float, str] | None, tuple[float, str] | None]] = {}
         for j, relation in enumerate(final):
             # Start values move to the kept unknowns.
-            variable = self._variable(j)
+            variable = self.unknowns[j]
             for order, value in variable.start.items():
                 fixed, name = order in variable.fixed, name_of(variable.name, order)
                 offset = 0.0 if order else self._constant(relation.offset, fixed)
@@ -169,7 +169,7 @@ class Starts:
                 here = Start((value - offset) / scale, fixed, name)
                 self._enter(relation.of, order + relation.order, here, own=relation.of == j)
         for j, relation in enumerate(final):
-            bounds = self._variable(j).minimum, self._variable(j).maximum
+            bounds = self.unknowns[j].minimum, self.unknowns[j].maximum
             if relation.factor != model.graph.zero and not relation.order and bounds != (None, None):
                 self._bound(j, relation)
 
@@ -191,7 +191,7 @@ class Starts:
             column[order] = new
 
     def _bound(self, j: int, relation: Relation) -> None:
-        variable = self._variable(j)
+        variable = self.unknowns[j]
         offset, scale = self._constant(relation.offset, False), self._constant(relation.factor, False)
         if offset is None or scale is None:
             return
@@ -208,9 +208,6 @@ class Starts:
                 f"{self.model.names[relation.of]} satisfies; correct one"
             )
         self.limits[relation.of] = low, high
-
-    def _variable(self, j: int) -> Any:
-        return self.model.variables_by_name[self.model.names[j]]
 
     def _constant(self, node: int, needed: bool) -> float | None:
         """The value of a constant; None if it has parameters without values, and is not needed."""

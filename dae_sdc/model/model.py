@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,25 @@ MOST_RANDOM_POINTS = 8  # Points that are tried for one with values of all entri
 MOST_DEFINITION_STEPS = 50  # Largest number of steps of Newton's method for auxiliary unknowns.
 
 
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A number that follows parameters, such as a start value."""
+
+    graph: Graph
+    node: int
+    names: tuple[str, ...]  # Of the parameters of the graph.
+
+    def __deepcopy__(self, memo: Any) -> Formula:
+        return self
+
+    def __repr__(self) -> str:
+        return Writer(self.graph, lambda leaf: self.names[leaf.index]).text(self.node)
+
+    def value(self, numbers: Mapping[str, float | None]) -> float:
+        """The number for values of the parameters; NaN where one has none."""
+        return float(self.graph.numeric([self.node], lambda leaf: numbers[self.names[leaf.index]])[0])
+
+
 @dataclass
 class Variable:
     """An unknown of a model."""
@@ -47,6 +67,26 @@ class Variable:
     # Nominal sizes of the unknown and of its derivatives, by order, to which errors are relative at least.
     nominal: dict[int, float] = field(default_factory=dict)
     discrete: bool = False  # Whether events alone change it.
+    formulas: dict[int | str, Formula] = field(
+        default_factory=dict
+    )  # Of starts by order, of "min" and "max".
+
+    def at(self, numbers: Mapping[str, float | None]) -> Variable:
+        """The unknown with what its formulas are for values of the parameters."""
+        if not self.formulas:
+            return self
+        values = {key: formula.value(numbers) for key, formula in self.formulas.items()}
+        for key, value in values.items():
+            if not np.isfinite(value):
+                what = (
+                    f"start of {name_of(self.name, key)}" if isinstance(key, int) else f"{key} of {self.name}"
+                )
+                raise InputError(
+                    f"the {what}, {self.formulas[key]}, is {value}; give parameters other values"
+                )
+        start = self.start | {key: value for key, value in values.items() if isinstance(key, int)}
+        low, high = values.get("min", self.minimum), values.get("max", self.maximum)
+        return replace(self, start=start, minimum=low, maximum=high)
 
 
 @dataclass(frozen=True)
@@ -156,6 +196,19 @@ class Equations:
         if len(self._names_of_parameters) != len(self.parameters_by_name):
             self._names_of_parameters = tuple(self.parameters_by_name)
         return self._names_of_parameters
+
+    def unknowns(self, values: Mapping[str, float] | None = None) -> list[Variable]:
+        """The unknowns with their start values and bounds, by default for the values of the parameters."""
+        numbers = {name: p.value for name, p in self.parameters_by_name.items()} if values is None else values
+        return [variable.at(numbers) for variable in self.variables_by_name.values()]
+
+    def with_values(self, values: Mapping[str, float]) -> Self:
+        """The same equations with other values of parameters."""
+        other, known = copy(self), self.parameters_by_name
+        other.parameters_by_name = {
+            name: replace(p, value=values.get(name, p.value)) for name, p in known.items()
+        }
+        return other
 
     def content(self) -> tuple[Any, ...]:
         """Names, parameters and values of equations at the random point: equal if models say the same."""
@@ -342,7 +395,7 @@ class Equations:
             name, order = (TIME, 0) if is_time else self.unknown(key)
             at_point[Leaf("t") if is_time else Leaf("u", self._index[name], order)] = float(value)
         by_leaf: dict[Leaf, float] = {}
-        unknowns, parameters = list(self.variables_by_name.values()), list(self.parameters_by_name.values())
+        unknowns, parameters = self.unknowns(), list(self.parameters_by_name.values())
         for leaf in self.graph.leaves.values():
             if leaf in at_point:
                 by_leaf[leaf] = at_point[leaf]
@@ -471,7 +524,7 @@ class Model(Equations):
     def variable(
         self,
         name: str,
-        start: float | None = None,
+        start: Any = None,
         *,
         fixed: bool = False,
         unit: str = "",
@@ -484,8 +537,8 @@ class Model(Equations):
         ----------
         name : str
             Name, different from those of all other unknowns and parameters of the model.
-        start : float, optional
-            Start value, or a guess of it.
+        start : float or sympy.Expr, optional
+            Start value, or a guess of it; an expression of parameters follows them.
         fixed : bool
             Whether the start value must not be changed.
         unit : str
@@ -511,14 +564,16 @@ class Model(Equations):
                 require_number(f"the bound of {name}", bound)
         if min is not None and max is not None and min > max:
             raise InputError(f"min of {name} in model {self.name} is above max; correct one")
-        values = {} if start is None else {0: _number(self, "start", name, start)}
-        self.add_variable(Variable(name, unit, values, {0} if fixed else set(), min, max))
+        new = Variable(name, unit, {}, {0} if fixed else set(), min, max)
+        if start is not None:
+            self._enter_start(new, 0, start)
+        self.add_variable(new)
         return symbolic.Unknown(name)
 
     def variables(
         self,
         names: str | Iterable[str],
-        start: float | Sequence[float | None] | None = None,
+        start: Any = None,
         *,
         fixed: bool | Sequence[bool] = False,
         unit: str | Sequence[str] = "",
@@ -638,22 +693,37 @@ class Model(Equations):
         for name, expression in named.items():
             self.equation(expression, name=name)
 
-    def start(self, unknown: Any, value: float, *, fixed: bool = False) -> None:
+    def start(self, unknown: Any, value: Any, *, fixed: bool = False) -> None:
         """Set the start value of an unknown or of one of its derivatives.
 
         Parameters
         ----------
         unknown : sympy.Symbol or str
             ``x`` or ``der(x)``, or their names.
-        value : float
-            Start value, or a guess of it.
+        value : float or sympy.Expr
+            Start value, or a guess of it; an expression of parameters follows them.
         fixed : bool
             Whether it must not be changed.
         """
         name, order = self.unknown(unknown)
         variable = self.variables_by_name[name]
-        variable.start[order] = _number(self, "start", name_of(name, order), value)
+        self._enter_start(variable, order, value)
         (variable.fixed.add if fixed else variable.fixed.discard)(order)
+
+    def _enter_start(self, variable: Variable, order: int, value: Any) -> None:
+        name, formula = name_of(variable.name, order), None
+        if getattr(value, "free_symbols", None):
+            (node,) = self.nodes([value])
+            leaves, formula = self.graph.leaves_of(node), Formula(self.graph, node, self.parameter_names)
+            if any(leaf.kind != "p" for leaf in leaves):
+                what = f"the start of {name} in model {self.name}"
+                raise InputError(f"{what} must be a number or made of parameters; got {value}")
+            needed = [self.parameters_by_name[formula.names[leaf.index]] for leaf in leaves]
+            value = formula.value({each.name: each.required(self.name) for each in needed})
+        variable.start[order] = _number(self, "start", name, value)
+        variable.formulas.pop(order, None)
+        if formula is not None:
+            variable.formulas[order] = formula
 
     def discrete(self, name: str, start: float = 0.0, *, unit: str = "") -> Any:
         """A new unknown that keeps its value but where :meth:`when` changes it.
@@ -844,7 +914,7 @@ def _counts(model: Equations) -> str:
 def _rows(model: Equations) -> dict[str, list[tuple[str, ...]]]:
     texts = model.texts(model.roots) if model.labels else model.expressions
     return {
-        "unknowns": [(v.name, _listed(v), v.unit) for v in model.variables_by_name.values()],
+        "unknowns": [(v.name, _listed(v), v.unit) for v in model.unknowns()],
         "parameters": [
             (p.name, "no value" if p.value is None else f"{p.value:.10g}", p.unit)
             for p in model.parameters_by_name.values()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -92,15 +91,11 @@ class SlidingModel:
 
 def copied(model: Model, name: str, parameters: Mapping[str, float]) -> Model:
     """A model to which other equations can be given, with values of its parameters and without events."""
-    other = copy.copy(model)
+    other = model.with_values(parameters)
     other.graph = model.graph.copy()
     other.name, other.events, other._forms, other._symbols = f"{model.name}-{name}", (), {}, {}
     other.variables_by_name, other._index = dict(model.variables_by_name), dict(model._index)
     other._equation_names = dict(model._equation_names)
-    other.parameters_by_name = {
-        name: replace(entry, value=parameters.get(name, entry.value))
-        for name, entry in model.parameters_by_name.items()
-    }
     return other
 
 

@@ -548,7 +548,8 @@ class ModelProblem(FormEquations, ProblemDAE):
         self.interval = (float(model.interval[0]), float(model.interval[1]))
         self.dt = (self.interval[1] - self.interval[0]) / 100.0 if model.dt is None else model.dt
         self.sparsity = form.pattern
-        entries = [(model.variables_by_name[model.names[j]], k) for j, k in form.states]
+        unknowns = model.unknowns(values)
+        entries = [(unknowns[j], k) for j, k in form.states]
         # Without a start value an unknown has NaN, and a derivative 0.
         self.start_values = np.array([variable.start.get(k, 0.0 if k else np.nan) for variable, k in entries])
         sizes = [variable.nominal.get(k) for variable, k in entries]

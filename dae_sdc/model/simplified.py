@@ -659,7 +659,7 @@ class _TrivialElimination:
         for j, variable in enumerate(model.variables_by_name.values()):
             if j in places:
                 low, high = moved.bounds(j)
-                kept = replace(variable, start={}, fixed=set(), nominal=dict(variable.nominal))
+                kept = replace(variable, start={}, fixed=set(), nominal=dict(variable.nominal), formulas={})
                 simplified.add_variable(replace(kept, minimum=low, maximum=high))
                 for order, start in sorted(moved.found.get(j, {}).items()):
                     simplified.start(Unknown(variable.name, order), start.value, fixed=start.fixed)

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from dae_sdc.deadline import under_way
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.model.model import Model
-from dae_sdc.modelica.arithmetic import SIMPLIFIED, TRUE, TRUTHS, shown
+from dae_sdc.model.model import Formula, Model
+from dae_sdc.modelica.arithmetic import SIMPLIFIED, TRUE, TRUTHS, Condition, shown
 from dae_sdc.modelica.flat import Flat
 from dae_sdc.modelica.front_end import flattened
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
@@ -192,15 +192,21 @@ class _Builder:
         for variable in flat.variables:
             enter = self.parameter if variable.variability else self.unknown
             self.values.wrapped(variable.at, enter, model, variable)
+        for variable in (one for one in flat.variables if not one.variability):
+            for key, word in ((0, "start"), ("min", "min"), ("max", "max")):
+                if word in variable.attributes:
+                    self.follow(model, variable.name, key, self.values.bound(variable.attributes[word]))
         for at, unknown, value in flat.starts:
             number = self.values.numeric(value, at, f"the start of {shown(unknown)}")
             entered = model.variables_by_name[str(unknown.index)]
             if unknown.order in entered.fixed and entered.start[unknown.order] != number:
                 self.fail(at, f"the start of {shown(unknown)} is fixed already, at another value; remove one")
             model.start(shown(unknown), number, fixed=True)
+            self.follow(model, entered.name, unknown.order, value)
         for name in self.values.discrete:  # Events alone change it, from its start value on.
-            if 0 not in (entered := model.variables_by_name[name]).fixed:
-                model.start(name, entered.start.get(0, 0.0), fixed=True)
+            entered = model.variables_by_name[name]
+            entered.start.setdefault(0, 0.0)
+            entered.fixed.add(0)
         self.equations(model, flat)
         for reaction in flat.reactions:
 
@@ -295,6 +301,14 @@ class _Builder:
         entered = model.variables_by_name[variable.name]
         entered.discrete, nominal = is_discrete, self.attribute(variable, "nominal")
         entered.nominal |= {0: abs(nominal)} if nominal else {}
+
+    def follow(self, model: Model, name: str, key: int | str, value: Any) -> None:
+        """Let what parameters give an unknown be another for other values of them."""
+        node = value.node if isinstance(value, Condition) else value
+        names = self.values.names_in(node) if isinstance(node, int) else set[str]()
+        if names and names <= model.parameters_by_name.keys():
+            place = model.copied(self.values.graph, [node])[node]
+            model.variables_by_name[name].formulas[key] = Formula(model.graph, place, model.parameter_names)
 
     def attribute(self, variable: Variable, word: str) -> float | None:
         bound = variable.attributes.get(word)

@@ -19,7 +19,7 @@ from dae_sdc.expressions.dag import COMPARISONS, Leaf, Op, name_and_order
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.source import TEXT, Language, Writer
 from dae_sdc.files import check_place, replacing
-from dae_sdc.model.model import Model
+from dae_sdc.model.model import Formula, Model
 from dae_sdc.modelica.arithmetic import Condition, conjuncts, denied, opposite, shown
 from dae_sdc.modelica.syntax import KEYWORDS
 
@@ -185,6 +185,8 @@ class _FlatClass:
                 if order == 0:
                     attributes |= {**_unit(variable.unit), "min": variable.minimum, "max": variable.maximum}
                 attributes |= {"nominal": variable.nominal.get(order)}
+                follow = {"start" if key == order else key: each for key, each in variable.formulas.items()}
+                attributes |= {word: self.formula(follow[word]) for word in attributes if word in follow}
                 word = "discrete " if variable.discrete else ""
                 yield f"  {word}Real {self.unknown(j, order)}{_attributes(attributes)};"
         starts = [*self.starts()]
@@ -207,6 +209,13 @@ class _FlatClass:
             about += f", Documentation(info={_string(html.escape(model.reference, quote=False))})"
         yield f"  annotation({about});\nend {name};"
 
+    def formula(self, formula: Formula) -> str:
+        """What follows parameters."""
+        names = formula.names
+        return _Expressions(formula.graph, lambda leaf: quoted(names[leaf.index]), _LANGUAGE).text(
+            formula.node
+        )
+
     def starts(self) -> Iterator[str]:
         """Fixed starts of the highest derivatives, which are no unknowns; guesses of them are left out."""
         for j, variable in enumerate(self.variables):
@@ -215,7 +224,9 @@ class _FlatClass:
                     what = f"the fixed start of derivative {order} of {variable.name}"
                     raise InputError(f"{what} cannot be written in Modelica; add an equation for it")
                 if order == len(self.chains[j]):
-                    yield f"  {self.unknown(j, order)} = {_number(variable.start[order])};"
+                    formula = variable.formulas.get(order)
+                    value = _number(variable.start[order]) if formula is None else self.formula(formula)
+                    yield f"  {self.unknown(j, order)} = {value};"
 
 
 _SIGNS: Final[dict[type, str]] = {

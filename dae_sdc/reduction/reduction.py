@@ -359,7 +359,8 @@ class Reduction(Shared):
 
 
 _OF_THE_MODEL = (
-    "name names units title labels interval dt reference variables_by_name parameters_by_name conditions"
+    "name names units unknowns title labels interval dt reference variables_by_name parameters_by_name "
+    "conditions"
 )
 _COSTS = ("functions", "multiplications", "additions", "divisions")
 

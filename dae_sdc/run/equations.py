@@ -395,7 +395,7 @@ def _as_written(target: Target, request: SolveOptions, index: int | None) -> Equ
         model = target.shared_model
     simplifies = request.simplify or (request.simplify is None and target.from_tool)
     known = getattr(model, "parameters_by_name", None)
-    as_it_is = not simplifies and known is not None and params.keys() <= known.keys()
+    as_it_is = known is not None and params.keys() <= known.keys() and not (simplifies and target.text)
     values = _values(model, params if simplified is not None or as_it_is else {})
     if simplified is not None:
         # Parameters of the whole model that belong to its simplified form as it is.
@@ -406,7 +406,7 @@ def _as_written(target: Target, request: SolveOptions, index: int | None) -> Equ
         if simplified is None and simplifies:
             from dae_sdc.run.simplify import simplify
 
-            whole = target.model_with(params)
+            whole = model if as_it_is else target.model_with(params)
             whole = square(whole) if known is not None and len(model.roots) > len(model.names) else whole
             simplified = calculated(whole, "simplified", functools.partial(simplify, whole))
             model = simplified.model

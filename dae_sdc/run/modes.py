@@ -324,8 +324,10 @@ class Modes:
 
     def solution(self) -> Solution:
         """The whole solution."""
-        variables = self.model.variables_by_name
-        state = {name: float(variable.start.get(0, 0.0)) for name, variable in variables.items()}
+        state = {
+            variable.name: float(variable.start.get(0, 0.0))
+            for variable in self.model.unknowns(self.parameters)
+        }
         state |= {**(self.request.guesses or {}), **(self.request.u0 or {})}
         sides = {choice: bool(side) for choice, side in self._sides(state, self.t0, self.choices).items()}
         t, ended, ends, stands = self.t0, "", False, 0

@@ -132,7 +132,8 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
     start = Start.at(problem, u0, interval_of(problem, request.t0, request.t_end), remark)
     bounds = request.bounds  # within which a start must lie, too, that is given as it is
     if equations.of_model:
-        limits = bounds_of_model(equations.model if bounds is None else equations.whole, bounds)
+        with in_force(equations.parameters):
+            limits = bounds_of_model(equations.model if bounds is None else equations.whole, bounds)
     else:
         limits = bounds_of(bounds, equations.written.names, "unknown of the function")
     pairs = zip(problem.names, start.u.tolist(), strict=True)
@@ -316,7 +317,7 @@ def _sought(
     model, simplified, t0 = equations.model, equations.simplified, request.t0
     assert model is not None
     form, bounds = model.form(), request.bounds
-    variables = [model.variables_by_name[name] for name in model.names]
+    variables = model.unknowns()
     starts = [float(variables[j].start.get(k, np.nan)) for j, k in form.states]
     given = {name: value for name, value in zip(form.names, starts, strict=True) if not np.isnan(value)}
     whole, system = model if simplified is None else simplified.original, None

@@ -151,8 +151,8 @@ class Target:
             )
         for name, value in given.items():
             require_name(f"parameter of model {thing.name}", name, thing.parameters_by_name)
-            thing.parameters_by_name[name].value = require_number(f"parameter {name}", value)
-        return thing
+            given[name] = require_number(f"parameter {name}", value)
+        return thing.with_values(given) if given else thing
 
 
 def resolve(equations: Any, as_model: bool = False, anew: bool = False) -> Target:

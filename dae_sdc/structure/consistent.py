@@ -86,7 +86,7 @@ class Start:
     @staticmethod
     def of(model: Equations, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
         """Start values, parameters and interval of a model."""
-        variables = model.variables_by_name.values()
+        variables = model.unknowns()
         values = {(j, k): value for j, one in enumerate(variables) for k, value in one.start.items()}
         parameters = [entry.value for entry in model.parameters_by_name.values()]
         begin, end = model.interval
