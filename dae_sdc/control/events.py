@@ -799,7 +799,9 @@ class _Functions:
             row[:] = 1.0  # of an event whose times are known, at which steps end
             if watch.event.times is None:
                 several = watch.event.several
-                row[:] = several(values, times) if several else list(map(watch.event.function, states, at))
+                row[:] = several(values, times) if several else np.nan
+                if not np.isfinite(row).all():
+                    row[:] = list(map(watch.event.function, states, at))
         return _Sampled(step, thetas, thetas.index(1.0) + 1, states, at, table)
 
     def switch_table(self, P: ProblemDAE, u: Vector, t: Vector) -> Vector:

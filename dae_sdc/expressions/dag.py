@@ -17,6 +17,7 @@ J. T. Schwartz, Fast probabilistic algorithms for verification of polynomial ide
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import operator
@@ -139,6 +140,7 @@ def name_of(base: str, order: int) -> str:
     return f"der({base})" if order == 1 else f"der({base}, {order})"
 
 
+@functools.lru_cache(maxsize=4096)
 def name_and_order(name: str) -> tuple[str, int]:
     """The unknown and the order of the derivative that a name such as "der(x, 2)" stands for."""
     match = _DERIVATIVE.fullmatch(name)

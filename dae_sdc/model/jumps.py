@@ -22,6 +22,7 @@ BORDER_DISTANCE: Final = 1e-2  # Distance from a border, over 1 + abs(u), with t
 BISECTIONS: Final = 60  # Halvings of a line on which a condition changes.
 BRANCH_TOLERANCE: Final = 1e-9  # Relative difference of two branches up to which there is no jump.
 MOST_KINKS: Final = 100  # Kinks, as of a long table, above which they are left to the step size.
+MINUTE: Final = 1e-30  # Numbers below it are beside usual ones what 0 is.
 KINKS_FREE: Final = 0.5  # The flag of :class:`Sided` with which kinks are evaluated and jumps held.
 # Operations that are not defined for all operands, or grow beyond all bounds with them.
 _PARTIAL: Final = frozenset(
@@ -60,7 +61,7 @@ def jumps_of(
             passed.append(_first_taken(graph, op, operands))
         for at, operand in enumerate(operands):
             chooses = op is Op.SELECT and at == 0
-            if graph.op[operand] not in COMPARISONS:
+            if graph.op[operand] not in COMPARISONS or (chooses and _is_minute(graph, operand)):
                 continue
             agree = _agree(graph, operand, operands[1], operands[2], parameter, unsure) if chooses else False
             if not (agree or (agree is None and not unsure)):
@@ -79,6 +80,12 @@ def jumps_of(
         for node in nodes
         if all(follows(leaf) for leaf in graph.leaves_of(node))
     ]
+
+
+def _is_minute(graph: Graph, comparison: int) -> bool:
+    """Whether a number is compared that is not told from 0 beside usual ones, as in |x| < 1e-60."""
+    numbers = [graph.numbers.get(part, "") for part in graph.operands(comparison)]
+    return any(not isinstance(number, str) and 0.0 < abs(float(number)) < MINUTE for number in numbers)
 
 
 def _jump(graph: Graph, node: int) -> Jump:

@@ -111,13 +111,14 @@ class Simplified:
             return derivative(self.map[name].expression, order)
         return Unknown(name, order)
 
-    def _node(self, unknown: Any) -> int:
+    def node_of(self, unknown: Any) -> int:
+        """The node of an unknown of the original model, or of a derivative, in its graph."""
         name, order = self.original.unknown(unknown)
         return self.original.graph.total_derivative(self._nodes[name], order)
 
     def needed(self, unknown: Any) -> set[tuple[str, int]]:
         """Kept unknowns, with orders of derivatives, in the expression of an unknown or a derivative."""
-        jets = self.original.graph.jets_of(self._node(unknown))
+        jets = self.original.graph.jets_of(self.node_of(unknown))
         return {(self.original.names[j], order) for j, order in jets}
 
     def evaluate(
@@ -145,9 +146,10 @@ class Simplified:
         ndarray
             The values.
         """
-        return self._number(unknown, self._node(unknown), values, t, self._numbers(parameters))
+        return self.number(unknown, self.node_of(unknown), values, t, self.numbers_with(parameters))
 
-    def _numbers(self, given: Mapping[str, float] | None) -> dict[str, float | None]:
+    def numbers_with(self, given: Mapping[str, float] | None) -> dict[str, float | None]:
+        """Values of all parameters, some of which are given."""
         numbers = {name: parameter.value for name, parameter in self.original.parameters_by_name.items()}
         for name, value in (given or {}).items():
             require_name(f"parameter of model {self.model.name}", name, numbers)
@@ -163,7 +165,7 @@ class Simplified:
                     condition({name: value for name, value in numbers.items() if value is not None})
         return numbers
 
-    def _number(
+    def number(
         self,
         unknown: Any,
         node: int,
@@ -171,6 +173,7 @@ class Simplified:
         t: npt.ArrayLike | None,
         numbers: Mapping[str, float | None],
     ) -> npt.NDArray[np.float64]:
+        """Values of the expression of an unknown, see :meth:`evaluate`, for values of all parameters."""
         original = self.original
         names, parameters = original.names, original.parameter_names
 
@@ -181,8 +184,10 @@ class Simplified:
                 if t is None:
                     raise InputError(f"{unknown} of model {original.name} depends on time; give t")
                 return t
-            parameter = original.parameters_by_name[parameters[leaf.index]]
-            return replace(parameter, value=numbers[parameter.name]).required(original.name)
+            number = numbers[parameters[leaf.index]]
+            if number is None:
+                return original.parameters_by_name[parameters[leaf.index]].required(original.name)
+            return number
 
         return np.asarray(original.graph.numeric([node], value)[0])
 
@@ -206,9 +211,9 @@ class Simplified:
             The values that follow from single given values; an unknown that only several values together
             determine is left out.
         """
-        graph, numbers = self.original.graph, self._numbers(parameters)
+        graph, numbers = self.original.graph, self.numbers_with(parameters)
         jet_values: dict[tuple[str, int], float] = {}
-        left = {self._node(name): float(value) for name, value in values.items()}
+        left = {self.node_of(name): float(value) for name, value in values.items()}
         changed = True
         while changed:
             changed = False
@@ -225,7 +230,7 @@ class Simplified:
                         continue
                     jet_values[jet] = 0.0
                     at_zero, rise = (
-                        float(self._number(jet[0], term, lambda *key: jet_values[key], t, numbers))
+                        float(self.number(jet[0], term, lambda *key: jet_values[key], t, numbers))
                         for term in (node, slope)
                     )
                     del jet_values[jet]
@@ -281,7 +286,7 @@ class Simplified:
                 name, order = self.model.unknown(entry)
                 jet_values[name, order + shift] = state[..., at]
         shape = np.shape(u)[:-1]
-        numbers = self._numbers(parameters)
+        numbers = self.numbers_with(parameters)
         values: dict[str, npt.NDArray[np.float64]] = {}
         for name in self.original.names:
             missing = sorted(self.needed(name) - jet_values.keys())
@@ -290,7 +295,7 @@ class Simplified:
                 raise InputError(
                     f"the state does not tell {what}: {name_of(*missing[0])} is not in it; give du"
                 )
-            value = self._number(name, self._node(name), lambda *key: jet_values[key], t, numbers)
+            value = self.number(name, self.node_of(name), lambda *key: jet_values[key], t, numbers)
             values[name] = np.broadcast_to(value, shape).copy()
         return values
 
@@ -431,7 +436,7 @@ class _TrivialElimination:
         final = self._final()
         self.moved = Starts(self.model, final, self.constants)
         self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
-        self.nodes = [self._node(relation, {}) for relation in final]
+        self.nodes = [self.node_of(relation, {}) for relation in final]
         self.begun: _TrivialElimination | None = None  # What it was before linear equations went.
         if self.level != "trivial":
             begun = self.begun = copy(self)
@@ -442,7 +447,7 @@ class _TrivialElimination:
             explicit = self.level == "explicit"
             further = LinearElimination(self.constants, self.rows, self.moved, explicit, self.barred)
             self.rows, expressions = further.roots, further.told()
-            self.nodes = [self._node(relation, expressions) for relation in final]
+            self.nodes = [self.node_of(relation, expressions) for relation in final]
 
     # Equations
 
@@ -689,7 +694,7 @@ class _TrivialElimination:
         how = self.level, self.fold
         return Simplified(model, simplified, removed, used_up, conditions, *how, named, numbers)
 
-    def _node(self, relation: Relation, expressions: Mapping[int, int]) -> int:
+    def node_of(self, relation: Relation, expressions: Mapping[int, int]) -> int:
         """Node of an unknown as an expression of kept unknowns."""
         graph = self.graph
         if relation.factor == graph.zero:

@@ -292,7 +292,8 @@ class _Builder:
         truth = None if fixed is None else self.values.bound(fixed)
         if fixed is not None and truth not in TRUTHS:
             self.fail(fixed.expression.at, f"fixed of {variable.shown} must be true or false")
-        is_fixed = truth == TRUE
+        # Modelica 3.6, section 8.6: what is not continuous has its start before all that happens there.
+        is_fixed = truth == TRUE and (is_discrete or variable.type == "Real")
         start, low, high = (self.attribute(variable, word) for word in ("start", "min", "max"))
         if low is not None and high is not None and low > high:
             self.fail(variable.at, f"min of {variable.shown} is above max; correct one")

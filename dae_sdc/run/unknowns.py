@@ -52,6 +52,8 @@ class Unknowns:
         self.parameters = dict(parameters)
         self.names: tuple[str, ...] = simplified.original.names
         self._known: tuple[Any, dict[Jet, Vector]] | None = None
+        # Nodes of unknowns and derivatives, and what must be known for them.
+        self._expressions: dict[str, tuple[int, set[Jet]]] = {}
 
     def __deepcopy__(self, memo: Any) -> Unknowns:
         return self  # its cache belongs to no run
@@ -73,7 +75,9 @@ class Unknowns:
         base, _ = name_and_order(name)
         if base not in self.names:
             raise InputError(unknown(f"name in model {self.simplified.original.name}", base, self.names))
-        needed = self.simplified.needed(name)
+        if name not in self._expressions:
+            self._expressions[name] = self.simplified.node_of(name), self.simplified.needed(name)
+        node, needed = self._expressions[name]
         jets = self._jets(needed, t, u, du, entries)
         missing = sorted(needed - jets.keys())
         if missing:
@@ -81,7 +85,7 @@ class Unknowns:
                 f"{name} of model {self.simplified.original.name} needs {name_of(*missing[0])}, which its "
                 f"equations do not tell from the state; solve without simplify"
             )
-        values = self.simplified.evaluate(name, lambda *jet: jets[jet], t, self.parameters)
+        values = self.simplified.number(name, node, lambda *jet: jets[jet], t, self._numbers)
         return np.broadcast_to(values, np.shape(t)).astype(np.float64)
 
     def _jets(
@@ -112,6 +116,10 @@ class Unknowns:
                 values = known.get(jet, rates[jet])
                 known[jet] = np.where(np.isfinite(values), values, rates[jet])
         return known
+
+    @cached_property
+    def _numbers(self) -> dict[str, float | None]:
+        return self.simplified.numbers_with(self.parameters)
 
     @cached_property
     def _offsets(self) -> tuple[list[int], list[int]]:
@@ -334,6 +342,7 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, stays: Map
     if only:
         about["only"] = lambda u, t, before: all(holds(u, t, before) > 0.0 for holds in only)
     timing = (is_implicit, otherwise, times, message.strip())
+    about["several"] = getattr(function, "several", None)
     return Event(function, terminal, direction, expression, acts, *timing, **about)
 
 
@@ -399,24 +408,37 @@ def _function(
     def value(name: str, u: Any, t: float, before: Any) -> Any:
         if name[:4] == "pre(" and name not in place_of:
             return value(name[4:-1], before, t, before)
-        if name in place_of:
-            return u[place_of[name]]
-        if unknowns is not None and name in removed:
-            row = np.array(u, dtype=float)[None]
-            return float(
-                unknowns.values(name, np.array([t]), row, np.full(row.shape, np.nan), problem.names)[0]
-            )
-        return numbers[name]
+        return u[place_of[name]] if name in place_of else numbers[name]
 
-    def function(u: Any, t: float, before: Any = None) -> float:
-        before = u if before is None else before
+    def column(name: str, u: Vector, t: Vector, before: Vector) -> list[Any]:
+        if name[:4] == "pre(" and name not in place_of:
+            return column(name[4:-1], before, t, before)
+        if unknowns is not None and name in removed:
+            return list(unknowns.values(name, t, u, np.full(u.shape, np.nan), problem.names).tolist())
+        return u[:, place_of[name]].tolist() if name in place_of else [numbers[name]] * len(u)
+
+    def number(values: Sequence[Any], t: float) -> float:
         try:
-            return float(evaluated(compiled, [value(name, u, t, before) for name in places], t))
+            return float(evaluated(compiled, values, t))
         except ArithmeticError:
             return float("nan")
 
+    def several(u: Vector, t: Vector, before: Vector | None = None) -> Vector:
+        columns = [column(name, u, t, u if before is None else before) for name in places]
+        return np.array([number(row, at) for *row, at in zip(*columns, t.tolist(), strict=True)])
+
+    def function(u: Any, t: float, before: Any = None) -> float:
+        if not reads_removed:
+            return number([value(name, u, t, u if before is None else before) for name in places], t)
+        row = np.array(u, dtype=float)[None]
+        row_before = row if before is None else np.array(before, dtype=float)[None]
+        return float(several(row, np.array([t]), row_before)[0])
+
     own: Any = function
-    if not any(name in removed for name in places):
+    reads_removed = any(name in removed or name[4:-1] in removed for name in places)
+    if reads_removed:
+        own.several = several
+    else:
         own.reads = [place_of[name] for name in places if name in place_of]
     own.depends = any(name not in numbers and name[:4] != "pre(" for name in places)
     try:
