@@ -629,7 +629,7 @@ class Interrupting:
             signal.raise_signal(signal.SIGINT)
 
 def checking(frame, event, argument):
-    place = frame.f_code.co_name, frame.f_globals["__name__"]
+    place = frame.f_code.co_name, frame.f_globals.get("__name__")
     if event == "call" and place == ("register", "qmat.qcoeff"):
         sys.setprofile(checked)
 

@@ -188,9 +188,11 @@ FADED_VALUE = 1e-2  # Determinant, relative to earlier ones, or singular value t
 LEAST_STEPS = 4  # Least number of steps that can fade or creep.
 MIRRORED_ERROR = 0.1  # Relative error up to which a determinant is the negative of its forecast.
 # ZERO_AT_START, PROBE_DISTANCE: determinant and singular values that count as zero at the start of a run,
-# relative to those at a state that differs by this part of 1 + the sizes of the unknowns.
+# relative to those at states that differ by this part of 1 + the sizes of the unknowns, and of these sizes
+# alone where they are above LEAST_SIZE.
 ZERO_AT_START = 1e-9
 PROBE_DISTANCE = 1e-3
+LEAST_SIZE = 1e-10
 MOST_POINTS_NAMED = 5  # Singular points that a message names.
 
 
@@ -432,13 +434,15 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if watched is None or isinstance(watched, _SaddleDeterminant) or watched.needs_derivatives:
             return  # quasilinear problems check their starts themselves
         start = end_of(L.u[0], L.time, watched)
-        # A small change in no special direction.
-        aside = PROBE_DISTANCE * (1.0 + np.abs(start.u))
-        aside = aside * (0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2))
-        probe = Place(start.t, start.u + aside, start.du)
-        small = np.abs(watched.values(start)) <= ZERO_AT_START * np.abs(watched.values(probe))
-        for at in np.flatnonzero(small).tolist():
-            self._report(passage(watched, at, start, [probe], ZERO_AT_START), "begins at")
+        # Small changes in no special direction: of numbers of usual size, and of those that the state has.
+        own, direction = np.abs(start.u), 0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2)
+        asides = (
+            PROBE_DISTANCE * size * direction for size in (1.0 + own, np.where(own > LEAST_SIZE, own, 1.0))
+        )
+        probes = [Place(start.t, start.u + aside, start.du) for aside in asides]
+        usual = np.min([np.abs(watched.values(probe)) for probe in probes], axis=0)
+        for at in np.flatnonzero(np.abs(watched.values(start)) <= ZERO_AT_START * usual).tolist():
+            self._report(passage(watched, at, start, probes[1:], ZERO_AT_START), "begins at")
 
     @property
     def steps_ahead(self) -> int:

@@ -519,14 +519,22 @@ class Solver(Ways):
         """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
         moved = x != self.given.point
         x = np.where((np.abs(x) < SEARCH.remainder) & moved, 0.0, x)
-        terms = self.system.terms(x)
+        terms, small = self.system.terms(x), (np.abs(x) <= TERM_ROUND_OFF * self.given.sizes) & moved
         if terms is None or (np.abs(self.system.values(x)) <= self.system.tolerance * terms).all():
+            while terms is not None and small.any():  # those are 0 that may be in all of their equations
+                zeros = np.where(small, 0.0, x)
+                violated = np.abs(self.system.values(zeros)) > self.system.tolerance * self.system.terms(zeros)
+                if not violated.any():
+                    return zeros
+                others = small & ~(abs(self.system.jacobian(zeros)).T @ violated > 0.0)
+                small = others if others.sum() < small.sum() else np.zeros_like(small)
             return x
         # Rounding of guesses is all that is left in an equation; at a double root it is known by its root.
         for part in (math.sqrt(TERM_ROUND_OFF), TERM_ROUND_OFF):
             small = (np.abs(x) <= part * self.given.sizes) & moved
             zeros = np.where(small, 0.0, x)
-            rounding = abs(self.system.jacobian(zeros)) @ (TERM_ROUND_OFF * self.given.sizes)
+            sizes = np.maximum(self.given.sizes, np.abs(x))
+            rounding = abs(self.system.jacobian(zeros)) @ (TERM_ROUND_OFF * sizes)
             if (np.abs(self.system.values(zeros)) <= rounding).all():
                 return zeros
             # What tells on which side of a jump another value lies is another one where that is 0.
