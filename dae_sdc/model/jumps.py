@@ -355,9 +355,7 @@ def _agree(
             values[leaf] = signs * 10.0 ** rng.uniform(-3.0, 3.0, BORDER_POINTS)
         return values[leaf]
 
-    for leaf in sorted(graph.leaves_of(gap)):
-        if leaf.kind == "p":
-            continue
+    for leaf in sorted(leaf for leaf in graph.leaves_of(gap) if leaf.kind != "p"):
         at = []
         for place in (0.0, 1.0, 2.0):
             values[leaf] = np.full(BORDER_POINTS, place)
