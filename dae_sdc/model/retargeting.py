@@ -98,16 +98,6 @@ class Reads:
         for part_kind, part in parts:
             self.note(value, part_kind, part, _FETCH[part_kind](value, part), depth + 1)
 
-    def note_symbol(self, owner: Any, name: str) -> None:
-        """Note that an attribute was read whose number does not matter."""
-        slot = self._slots.get(id(owner))
-        if slot is None:
-            self.complete = False
-        elif (slot, "attribute", name) not in self._noted:
-            self._noted.add((slot, "attribute", name))
-            self._places.append((slot, "attribute", name, lambda now: type(now) is float))
-            self._values.append(None)
-
     def seal(self) -> None:
         """Let go of what was read; nothing more can be noted."""
         self._values, self._slots, self._noted = [], {}, set()
@@ -128,6 +118,8 @@ class Reads:
     def _compared(self, value: Any) -> tuple[Callable[[Any], bool] | None, Any]:
         """Whether another value is the same, and the places in it that are noted too; None if unknown."""
         kind = type(value)
+        if isinstance(value, Scalar):  # the symbol of an attribute, whose number does not matter
+            return lambda now: type(now) is float, ()
         if isinstance(value, _NUMBERS):
             return lambda now: type(now) is kind and bool(now == value or (now != now and value != value)), ()
         if isinstance(value, np.ndarray):
@@ -226,7 +218,16 @@ class Retargeting:
         self._by_id: dict[int, _Substitute] = {id(module): _Module(self, module) for module in (np, math)}
         self._by_id |= dict.fromkeys((id(random), id(np.random)), _Refused("reads random numbers"))
         self._substitutes = _substitutes()
-        self._builtins = {**vars(builtins), **self._of_python()}
+        self._builtins = {
+            **vars(builtins),
+            "super": functools.partial(_super, self),
+            "max": _extreme(max, np.maximum),
+            "min": _extreme(min, np.minimum),
+            "print": _Refused("prints, which equations do not"),
+            "float": _Float,
+            "open": _Refused("reads a file"),
+            "__import__": self._imported,
+        }
         self._root = problem
         self.problem = _Object(self, problem, symbol)
         if isinstance(problem, AdaptedProblem):
@@ -234,21 +235,10 @@ class Retargeting:
 
     # Substitutes
 
-    def _of_python(self) -> dict[str, Any]:
-        def imported(*args: Any, **kwargs: Any) -> Any:
-            module = builtins.__import__(*args, **kwargs)
-            self.reads.note(self._root, "module", module.__name__, module)
-            return self.of(module)
-
-        return {
-            "super": functools.partial(_super, self),
-            "max": _extreme(max, np.maximum),
-            "min": _extreme(min, np.minimum),
-            "print": _Refused("prints, which equations do not"),
-            "float": _Float,
-            "open": _Refused("reads a file"),
-            "__import__": imported,
-        }
+    def _imported(self, *args: Any, **kwargs: Any) -> Any:
+        module = builtins.__import__(*args, **kwargs)
+        self.reads.note(self._root, "module", module.__name__, module)
+        return self.of(module)
 
     def of(self, value: Any) -> Any:
         """The substitute of a value; most values are their own."""
@@ -442,7 +432,7 @@ class _Object(_Substitute):
         work, target, symbol_of = self.__dict__["_of"]
         symbol = symbol_of(name)
         if symbol is not None:
-            work.reads.note_symbol(target, name)
+            work.reads.note(target, "attribute", name, symbol)
             return symbol
         if isinstance(target, Problem) and name in ("dtype_u", "dtype_f"):
             return functools.partial(state_of, target)
@@ -618,8 +608,7 @@ class _Sparse:
 
 def _chosen(of_numbers: Callable[..., Any], of_symbols: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
-        if any(isinstance(arg, SymbolArray) for arg in args):
-            args = tuple(arg.item() if isinstance(arg, SymbolArray) else arg for arg in args)
+        args = tuple(arg.item() if isinstance(arg, SymbolArray) else arg for arg in args)
         return (of_symbols if any(isinstance(arg, Scalar) for arg in args) else of_numbers)(*args)
 
     return call

@@ -200,9 +200,8 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
     numbers = [float(getattr(problem, name)) for name in traced.attributes]
     parameters = traced.model.parameters_by_name
     if numbers != [parameter.value for parameter in parameters.values()]:
-        model = with_starts(traced.model, lambda j: _start_values(start, j), problem.interval)
-        valued = zip(parameters.items(), numbers, strict=True)
-        model.parameters_by_name = {name: replace(one, value=number) for (name, one), number in valued}
+        valued = traced.model.with_values(dict(zip(parameters, numbers, strict=True)))
+        model = with_starts(valued, lambda j: _start_values(start, j), problem.interval)
         try:
             compared = _compare(problem, model, start)
         except InputError:  # told where the function is read anew
