@@ -393,7 +393,7 @@ class Equations:
                 by_leaf.setdefault(leaf, unknowns[leaf.index].start.get(leaf.order, 0.0))
             elif leaf.kind == "p":
                 by_leaf[leaf] = parameters[leaf.index].required(self.name)
-        return by_leaf
+        return {leaf: by_leaf[leaf] for leaf in self.graph.leaves.values() if leaf in by_leaf}
 
     # Text
 
