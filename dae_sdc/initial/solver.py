@@ -523,7 +523,9 @@ class Solver(Ways):
         if terms is None or (np.abs(self.system.values(x)) <= self.system.tolerance * terms).all():
             while terms is not None and small.any():  # those are 0 that may be in all of their equations
                 zeros = np.where(small, 0.0, x)
-                violated = np.abs(self.system.values(zeros)) > self.system.tolerance * self.system.terms(zeros)
+                violated = np.abs(self.system.values(zeros)) > self.system.tolerance * self.system.terms(
+                    zeros
+                )
                 if not violated.any():
                     return zeros
                 others = small & ~(abs(self.system.jacobian(zeros)).T @ violated > 0.0)

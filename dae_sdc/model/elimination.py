@@ -328,8 +328,7 @@ class LinearElimination:
             if not self._allowed(candidate, differentiated):
                 continue
             starts = self._moved(candidate)
-            put = None if starts is None else self._put(candidate)
-            if starts is None or put is None:
+            if starts is None or (put := self._put(candidate)) is None:
                 continue
             self.constants.divide_by(candidate.divisor)
             self._told[candidate.unknown] = candidate.expression
@@ -378,16 +377,14 @@ class LinearElimination:
     def _fits(self, j: int, m: int) -> bool:
         return (len(self._places[j]) - 1) * (m - 1) <= m + 1
 
-    def _others(self, candidate: _Candidate) -> set[int]:
-        return self._places[candidate.unknown] - {candidate.equation}
-
     def _cost(self, j: int, i: int) -> tuple[int, int, bool, bool, int]:
         others, starts = self._places[j] - {i}, self.starts.get(j, {})
         fixed = any(start.fixed for start in starts.values())
         return self._order(j, others), len(others), fixed, bool(starts), j
 
     def _allowed(self, candidate: _Candidate, differentiated: bool) -> bool:
-        others, jets = self._others(candidate), self.graph.jets_of(candidate.expression)
+        others = self._places[candidate.unknown] - {candidate.equation}
+        jets = self.graph.jets_of(candidate.expression)
         m, order = len(jets), self._order(candidate.unknown, others)
         if not self._fits(candidate.unknown, m) or (order and not differentiated):
             return False
@@ -452,7 +449,7 @@ class LinearElimination:
     def _put(self, candidate: _Candidate) -> dict[int, int] | None:
         """The other equations with the unknown replaced by the expression; None if that is impossible."""
         put: dict[int, int] = {}
-        for i in sorted(self._others(candidate)):
+        for i in sorted(self._places[candidate.unknown] - {candidate.equation}):
             try:
                 put[i] = self._with(self.roots[i], {candidate.unknown: candidate.expression})
             except InputError:  # it divides by 0

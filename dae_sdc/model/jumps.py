@@ -126,9 +126,8 @@ def with_choices(
     """Expressions with choices for extremes and absolute values that go on beyond kinks; the way back."""
     put: dict[int, int] = {}
     for node in graph.below(roots, MOVING):
-        if graph.op[node] not in _WITH_KINKS or node in guards:
-            continue
-        if all(follows(leaf) for leaf in graph.leaves_of(node)):
+        has_kink = graph.op[node] in _WITH_KINKS and node not in guards
+        if has_kink and all(follows(leaf) for leaf in graph.leaves_of(node)):
             operands = graph.substitute(graph.operands(node), put)
             first = _first_taken(graph, graph.op[node], operands)
             other = operands[1] if len(operands) > 1 else graph.neg(operands[0])
@@ -362,9 +361,7 @@ def _agree(
             values[leaf] = signs * 10.0 ** rng.uniform(-3.0, 3.0, BORDER_POINTS)
         return values[leaf]
 
-    for leaf in sorted(graph.leaves_of(gap)):
-        if leaf.kind == "p":
-            continue
+    for leaf in sorted(leaf for leaf in graph.leaves_of(gap) if leaf.kind != "p"):
         at = []
         for place in (0.0, 1.0, 2.0):
             values[leaf] = np.full(BORDER_POINTS, place)

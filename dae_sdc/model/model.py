@@ -67,9 +67,8 @@ class Variable:
     # Nominal sizes of the unknown and of its derivatives, by order, to which errors are relative at least.
     nominal: dict[int, float] = field(default_factory=dict)
     discrete: bool = False  # Whether events alone change it.
-    formulas: dict[int | str, Formula] = field(
-        default_factory=dict
-    )  # Of starts by order, of "min" and "max".
+    # Of starts by order, of "min" and "max".
+    formulas: dict[int | str, Formula] = field(default_factory=dict)
 
     def at(self, numbers: Mapping[str, float | None]) -> Variable:
         """The unknown with what its formulas are for values of the parameters."""
@@ -78,12 +77,9 @@ class Variable:
         values = {key: formula.value(numbers) for key, formula in self.formulas.items()}
         for key, value in values.items():
             if not np.isfinite(value):
-                what = (
-                    f"start of {name_of(self.name, key)}" if isinstance(key, int) else f"{key} of {self.name}"
-                )
-                raise InputError(
-                    f"the {what}, {self.formulas[key]}, is {value}; give parameters other values"
-                )
+                what, order = ("start", key) if isinstance(key, int) else (key, 0)
+                where = f"the {what} of {name_of(self.name, order)}, {self.formulas[key]},"
+                raise InputError(f"{where} is {value}; give parameters other values")
         start = self.start | {key: value for key, value in values.items() if isinstance(key, int)}
         low, high = values.get("min", self.minimum), values.get("max", self.maximum)
         return replace(self, start=start, minimum=low, maximum=high)
@@ -275,10 +271,8 @@ class Equations:
 
     def unknown(self, unknown: Any) -> tuple[str, int]:
         """Name of an unknown and order of a derivative, from a symbol or a name such as "der(x, 2)"."""
-        if not isinstance(unknown, str) and isinstance(unknown, symbolic.Unknown):
-            name, order = unknown.base, unknown.order
-        else:
-            name, order = name_and_order(str(unknown))
+        is_symbol = not isinstance(unknown, str) and isinstance(unknown, symbolic.Unknown)
+        name, order = (unknown.base, unknown.order) if is_symbol else name_and_order(str(unknown))
         if name not in self.variables_by_name:
             raise InputError(f"model {self.name} has no unknown {name}{self._similar(name)}")
         return name, order
@@ -371,40 +365,35 @@ class Equations:
             entries = self.graph.numeric(nodes, self.values(point).__getitem__)
         else:
             leaves = sorted(self.graph.leaves_of(*nodes))
-            best = np.full(len(nodes), np.nan)
             for attempt in range(MOST_RANDOM_POINTS):
                 source = np.random.default_rng(attempt)
                 # Positive values in the first attempts, where roots and logarithms are defined.
                 signs = (1, 1 if attempt < 3 else -1)
                 values = source.uniform(0.2, 1.0, len(leaves)) * source.choice(signs, len(leaves))
                 at_random = dict(zip(leaves, values.tolist(), strict=True))
-                entries = self.graph.numeric(nodes, at_random.__getitem__)
-                if np.isfinite(entries).sum() > np.isfinite(best).sum() or attempt == 0:
-                    best = entries
-                if np.isfinite(best).all():
+                found = self.graph.numeric(nodes, at_random.__getitem__)
+                if attempt == 0 or np.isfinite(found).sum() > np.isfinite(entries).sum():
+                    entries = found
+                if np.isfinite(entries).all():
                     break
-            entries = best
         rows, cols = np.array(list(slopes), dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, (rows, cols)), shape=shape)
 
     def values(self, point: Mapping[Any, float]) -> dict[Leaf, float]:
         """Values of all leaves of the equations at a point, see :meth:`system_jacobian`."""
-        at_point = {Leaf("t"): float(self.interval[0])}
+        by_leaf = {Leaf("t"): float(self.interval[0])}
         for key, value in point.items():
             is_time = str(key) == TIME
             name, order = (TIME, 0) if is_time else self.unknown(key)
-            at_point[Leaf("t") if is_time else Leaf("u", self._index[name], order)] = float(value)
-        by_leaf: dict[Leaf, float] = {}
+            by_leaf[Leaf("t") if is_time else Leaf("u", self._index[name], order)] = float(value)
         unknowns, parameters = self.unknowns(), list(self.parameters_by_name.values())
         for leaf in self.graph.leaves.values():
-            if leaf in at_point:
-                by_leaf[leaf] = at_point[leaf]
-            elif leaf.kind == "u" and leaf.index < len(unknowns):
+            if leaf.kind == "u" and leaf.index < len(unknowns):
                 # The graph may contain unknowns of a repair, which are not unknowns of the model.
-                by_leaf[leaf] = unknowns[leaf.index].start.get(leaf.order, 0.0)
+                by_leaf.setdefault(leaf, unknowns[leaf.index].start.get(leaf.order, 0.0))
             elif leaf.kind == "p":
                 by_leaf[leaf] = parameters[leaf.index].required(self.name)
-        return by_leaf
+        return {leaf: by_leaf[leaf] for leaf in self.graph.leaves.values() if leaf in by_leaf}
 
     # Text
 

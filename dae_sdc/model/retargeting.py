@@ -98,16 +98,6 @@ class Reads:
         for part_kind, part in parts:
             self.note(value, part_kind, part, _FETCH[part_kind](value, part), depth + 1)
 
-    def note_symbol(self, owner: Any, name: str) -> None:
-        """Note that an attribute was read whose number does not matter."""
-        slot = self._slots.get(id(owner))
-        if slot is None:
-            self.complete = False
-        elif (slot, "attribute", name) not in self._noted:
-            self._noted.add((slot, "attribute", name))
-            self._places.append((slot, "attribute", name, lambda now: type(now) is float))
-            self._values.append(None)
-
     def seal(self) -> None:
         """Let go of what was read; nothing more can be noted."""
         self._values, self._slots, self._noted = [], {}, set()
@@ -128,6 +118,8 @@ class Reads:
     def _compared(self, value: Any) -> tuple[Callable[[Any], bool] | None, Any]:
         """Whether another value is the same, and the places in it that are noted too; None if unknown."""
         kind = type(value)
+        if isinstance(value, Scalar):  # the symbol of an attribute, whose number does not matter
+            return lambda now: type(now) is float, ()
         if isinstance(value, _NUMBERS):
             return lambda now: type(now) is kind and bool(now == value or (now != now and value != value)), ()
         if isinstance(value, np.ndarray):
@@ -140,13 +132,11 @@ class Reads:
             return lambda now: type(now) is kind and len(now) == size, [("item", key) for key in keys]
         if isinstance(value, property):
             return lambda now: now is value, [("attribute", "fget")]
-        if value is MISSING or isinstance(value, (*_BUILT_IN, type, ModuleType)):
+        if isinstance(value, FunctionType) and _is_constant(value):
+            code = value.__code__
+            return lambda now: isinstance(now, FunctionType) and now.__code__ == code, ()
+        if value is MISSING or isinstance(value, (*_BUILT_IN, type, ModuleType, FunctionType)):
             return ((lambda now: now is value) if _is_constant(value) else None), ()
-        if isinstance(value, FunctionType):
-            if _root_of(value.__module__) not in sys.stdlib_module_names or _is_constant(value):
-                code = value.__code__
-                return lambda now: isinstance(now, FunctionType) and now.__code__ == code, ()
-            return None, ()
         names = _PARTS.get(kind)
         if sparse.issparse(value) and all(hasattr(value, name) for name in _ARRAYS):
             names = _ARRAYS
@@ -163,14 +153,12 @@ def _root_of(module: str | None) -> str:
 
 def _is_constant(value: Any) -> bool:
     """Whether what a built-in function, class or module does or holds stays, or is noted when it is read."""
-    if isinstance(value, ModuleType):
-        root = _root_of(value.__name__)
+    if isinstance(value, ModuleType | FunctionType):
+        root = _root_of(value.__name__ if isinstance(value, ModuleType) else value.__module__)
         return root in CONSTANT_MODULES or root not in sys.stdlib_module_names
     if isinstance(value, BuiltinFunctionType):
         own = isinstance(value.__self__, ModuleType | None) and value.__name__ not in UNSEEN
         return own and _root_of(value.__module__) in CONSTANT_MODULES
-    if isinstance(value, FunctionType):
-        return _root_of(value.__module__) in CONSTANT_MODULES
     return True
 
 
@@ -201,20 +189,14 @@ _READERS: Final = ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")
 
 def parameter_names(problem: ProblemDAE) -> list[str]:
     """Names of the public float attributes of a problem, without those that every problem has."""
-    names = [name for name in vars(problem) if name not in _OF_EVERY_PROBLEM]
-    if isinstance(problem, AdaptedProblem):
-        own = problem.original
-        return [
-            name
-            for name in (*vars(own), *own.params)
-            if name[0] != "_" and name not in _OF_EVERY_PROBLEM and isinstance(getattr(own, name), float)
-        ]
-    for cls in type(problem).__mro__:
-        if not issubclass(cls, ProblemDAE) or cls is ProblemDAE:
-            continue
-        names += [name for name in vars(cls) if name not in names and not hasattr(ProblemDAE, name)]
-    static = functools.partial(inspect.getattr_static, problem)
-    return [name for name in names if name[0] != "_" and isinstance(static(name), float)]
+    owner: Any = problem.original if isinstance(problem, AdaptedProblem) else problem
+    own = vars(owner) if owner is problem else (*vars(owner), *owner.params)
+    names = [name for name in own if name not in _OF_EVERY_PROBLEM]
+    for cls in type(problem).__mro__ if owner is problem else ():
+        if issubclass(cls, ProblemDAE) and cls is not ProblemDAE:
+            names += [name for name in vars(cls) if name not in names and not hasattr(ProblemDAE, name)]
+    value = inspect.getattr_static if owner is problem else getattr
+    return [name for name in names if name[0] != "_" and isinstance(value(owner, name), float)]
 
 
 _OF_EVERY_PROBLEM: Final = {"newton_tol", "dt", "nominal", "interval"}
@@ -223,7 +205,9 @@ _OF_EVERY_PROBLEM: Final = {"newton_tol", "dt", "nominal", "interval"}
 class Retargeting:
     """Copies of functions that run the same code with substitutes for what accepts numbers only."""
 
-    def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar], paths: ExecutionPaths) -> None:
+    def __init__(
+        self, problem: ProblemDAE, symbol: Callable[[str], Scalar | None], paths: ExecutionPaths
+    ) -> None:
         self.paths = paths
         self.codes: set[CodeType] = set()
         self.reads = Reads(problem, _is_plain_object)
@@ -234,29 +218,27 @@ class Retargeting:
         self._by_id: dict[int, _Substitute] = {id(module): _Module(self, module) for module in (np, math)}
         self._by_id |= dict.fromkeys((id(random), id(np.random)), _Refused("reads random numbers"))
         self._substitutes = _substitutes()
-        self._builtins = {**vars(builtins), **self._of_python()}
-        self._root = problem
-        self.problem = _Object(self, problem, symbols)
-        if isinstance(problem, AdaptedProblem):
-            self._kept(problem.original, _Object(self, problem.original, symbols))
-
-    # Substitutes
-
-    def _of_python(self) -> dict[str, Any]:
-        def imported(*args: Any, **kwargs: Any) -> Any:
-            module = builtins.__import__(*args, **kwargs)
-            self.reads.note(self._root, "module", module.__name__, module)
-            return self.of(module)
-
-        return {
+        self._builtins = {
+            **vars(builtins),
             "super": functools.partial(_super, self),
             "max": _extreme(max, np.maximum),
             "min": _extreme(min, np.minimum),
             "print": _Refused("prints, which equations do not"),
             "float": _Float,
             "open": _Refused("reads a file"),
-            "__import__": imported,
+            "__import__": self._imported,
         }
+        self._root = problem
+        self.problem = _Object(self, problem, symbol)
+        if isinstance(problem, AdaptedProblem):
+            self._kept(problem.original, _Object(self, problem.original, symbol))
+
+    # Substitutes
+
+    def _imported(self, *args: Any, **kwargs: Any) -> Any:
+        module = builtins.__import__(*args, **kwargs)
+        self.reads.note(self._root, "module", module.__name__, module)
+        return self.of(module)
 
     def of(self, value: Any) -> Any:
         """The substitute of a value; most values are their own."""
@@ -297,7 +279,7 @@ class Retargeting:
             entries = {key: self.of(part) for key, part in value.items()}
             return value if all(entries[key] is value[key] for key in value) else entries
         if _is_plain_object(value):
-            return self._kept(value, _Object(self, value, {}))
+            return self._kept(value, _Object(self, value, {}.get))
         return value
 
     def undo_changes(self) -> bool:
@@ -310,7 +292,7 @@ class Retargeting:
             if isinstance(value, np.ndarray):
                 if not np.array_equal(value, before, equal_nan=value.dtype.kind in "fc"):
                     changed, value[...] = True, before
-            elif _differ(value, before):
+            elif _contents(value) != _contents(before):
                 changed = True
                 value.clear()
                 value.extend(before) if hasattr(value, "extend") else value.update(before)
@@ -397,14 +379,10 @@ _NOT_OF_USERS: Final = frozenset({"builtins", "dae_sdc"})
 
 def _is_plain_object(value: Any) -> bool:
     """Whether a value is an object of a class of the user whose methods may be called with expressions."""
-    cls = type(value)
-    if not isinstance(getattr(cls, "__dict__", None), type(vars(type))) or isinstance(value, type):
+    kinds = type | np.ndarray | np.ufunc | Scalar | _Substitute | _Sparse
+    if isinstance(value, kinds) or _is_foreign(type(value), _NOT_OF_USERS):
         return False
-    if _is_foreign(cls, _NOT_OF_USERS):
-        return False
-    if isinstance(value, np.ndarray | np.ufunc | Scalar | _Substitute | _Sparse):
-        return False
-    own = {name for one in cls.__mro__[:-1] for name in vars(one)}
+    own = {name for one in type(value).__mro__[:-1] for name in vars(one)}
     return not own & {"__getitem__", "__len__", "__iter__", "__add__", "__mul__", "__getattr__"}
 
 
@@ -451,10 +429,11 @@ class _Object(_Substitute):
     __class__: Any = property(lambda self: type(self.__dict__["_of"][1]))  # for isinstance and super()
 
     def __getattr__(self, name: str) -> Any:
-        work, target, symbols = self.__dict__["_of"]
-        if name in symbols:
-            work.reads.note_symbol(target, name)
-            return symbols[name]
+        work, target, symbol_of = self.__dict__["_of"]
+        symbol = symbol_of(name)
+        if symbol is not None:
+            work.reads.note(target, "attribute", name, symbol)
+            return symbol
         if isinstance(target, Problem) and name in ("dtype_u", "dtype_f"):
             return functools.partial(state_of, target)
         if name in getattr(target, "__dict__", {}):
@@ -550,15 +529,11 @@ def _unguarded(function: Any, reads: Reads | None = None) -> Any:
     return function
 
 
-def _differ(value: Any, before: Any) -> bool:
-    """Whether a list, mapping or set has other contents than its copy."""
-    if len(value) != len(before):
-        return True
+def _contents(value: Any) -> Any:
+    """What is in a list, mapping or set, to be compared with what is in its copy."""
     if isinstance(value, dict):
-        return any(key not in before or entry is not before[key] for key, entry in value.items())
-    if isinstance(value, set):
-        return bool(value != before)
-    return any(a is not b for a, b in zip(value, before, strict=True))
+        return {key: id(entry) for key, entry in value.items()}
+    return set(value) if isinstance(value, set) else [*map(id, value)]
 
 
 def state_of(problem: Problem, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
@@ -633,8 +608,7 @@ class _Sparse:
 
 def _chosen(of_numbers: Callable[..., Any], of_symbols: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
-        if any(isinstance(arg, SymbolArray) for arg in args):
-            args = tuple(arg.item() if isinstance(arg, SymbolArray) else arg for arg in args)
+        args = tuple(arg.item() if isinstance(arg, SymbolArray) else arg for arg in args)
         return (of_symbols if any(isinstance(arg, Scalar) for arg in args) else of_numbers)(*args)
 
     return call
@@ -682,12 +656,9 @@ def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(*args, **kwargs)
         source = next(iter(given.values()))
         shape = np.shape(source) if function.__name__.endswith("_like") else source
-        if function.__name__.startswith("full"):
-            array = np.empty(shape, dtype=object).view(SymbolArray)
-            array[...] = given["fill_value"]
-            return array
-        array = np.full(shape, 1.0 if "ones" in function.__name__ else 0.0, dtype=object).view(SymbolArray)
-        if isinstance(source, SymbolArray) and source.shape == array.shape:
+        array = np.empty(shape, dtype=object).view(SymbolArray)
+        array[...] = given.get("fill_value", 1.0 if "ones" in function.__name__ else 0.0)
+        if "fill_value" not in given and isinstance(source, SymbolArray) and source.shape == array.shape:
             array.n_diff = source.n_diff
         return array
 

@@ -214,15 +214,14 @@ class Simplified:
         graph, numbers = self.original.graph, self.numbers_with(parameters)
         jet_values: dict[tuple[str, int], float] = {}
         left = {self.node_of(name): float(value) for name, value in values.items()}
-        changed = True
-        while changed:
-            changed = False
+        before = -1
+        while len(left) != before:
+            before = len(left)
             for node, value in list(left.items()):
                 jets = {(self.original.names[j], k): graph.variable(j, k) for j, k in graph.jets_of(node)}
                 missing = [jet for jet in jets if jet not in jet_values]
                 if len(missing) > 1:
                     continue
-                changed = True
                 del left[node]
                 for jet in missing:
                     slope = graph.gradient(node).get(jets[jet], graph.zero)
@@ -392,7 +391,6 @@ class _TrivialElimination:
         graph, n = self.graph, len(model.names)
         self.constants = Constants(model)
         self.roots = self._folded() if fold else list(model.roots)
-        self.live = [True] * len(self.roots)
         # The parent of each unknown in its class, with the relation to it; the top is its own parent.
         self.up = [Relation(j, graph.one, 0, graph.zero) for j in range(n)]
         self.known: dict[int, int] = {}  # tops that are constants
@@ -435,19 +433,19 @@ class _TrivialElimination:
                     self._use(i)
         final = self._final()
         self.moved = Starts(self.model, final, self.constants)
-        self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
-        self.nodes = [self.node_of(relation, {}) for relation in final]
+        left = (i for i in range(len(self.roots)) if i not in self.used)
+        self.rows = {i: self._put(i, final.__getitem__) for i in left}
+        self.nodes = [self._node(relation, {}) for relation in final]
         self.begun: _TrivialElimination | None = None  # What it was before linear equations went.
         if self.level != "trivial":
             begun = self.begun = copy(self)
             begun.level, begun.moved, begun.constants = "trivial", copy(self.moved), copy(self.constants)
             begun.moved.found = {j: column.copy() for j, column in self.moved.found.items()}
             begun.constants.divisors = self.constants.divisors.copy()
-            begun.constants.zeros = self.constants.zeros.copy()
             explicit = self.level == "explicit"
             further = LinearElimination(self.constants, self.rows, self.moved, explicit, self.barred)
             self.rows, expressions = further.roots, further.told()
-            self.nodes = [self.node_of(relation, expressions) for relation in final]
+            self.nodes = [self._node(relation, expressions) for relation in final]
 
     # Equations
 
@@ -467,10 +465,8 @@ class _TrivialElimination:
         replaced: dict[int, int] = {}
         for leaf in sorted(graph.leaves_of(root)):
             if leaf.kind == "u":
-                top, factor, order, offset = relation_of(leaf.index)
-                live = factor != graph.zero
-                terms = [(factor, graph.variable(top, order + leaf.order))] if live else []
-                replaced[graph.leaf(leaf)] = sum_of(graph, terms, graph.zero if leaf.order else offset)
+                own = Relation(leaf.index, graph.one, leaf.order, graph.zero)
+                replaced[graph.leaf(leaf)] = self._node(self._chained(own, relation_of(leaf.index)), {})
         try:
             return graph.substitute([root], replaced)[0]
         except InputError as error:
@@ -479,17 +475,14 @@ class _TrivialElimination:
 
     def _use(self, i: int, derivatives: bool = False) -> None:
         form, graph = self.forms[i], self.graph
-        if not self.live[i] or form is None:
+        if i in self.used or form is None:
             return
         terms: dict[tuple[int, int], int] = {}
         rest = form[1]
         for (j, shift), factor in form[0].items():
-            top, scale, order, offset = self._told(j)
+            top, scale, order, rest = self._chained(Relation(j, factor, shift, rest), self._told(j))
             if scale != graph.zero:
-                key = top, order + shift
-                terms[key] = graph.add(terms.get(key, graph.zero), graph.mul(factor, scale))
-            if not shift:
-                rest = sum_of(graph, [(factor, offset)], rest)
+                terms[top, order] = graph.add(terms.get((top, order), graph.zero), scale)
         constants = self.constants
         absent = [factor for factor in terms.values() if constants.is_zero(factor)]
         terms = {key: factor for key, factor in terms.items() if not constants.is_zero(factor)}
@@ -506,7 +499,6 @@ class _TrivialElimination:
             return
         if derivatives and any(self._told(j).of in plain for j in self.barred):
             return
-        self.live[i] = False
         self.used[i] = len(terms) == 1
         constants.zeros |= dict.fromkeys(factor for factor in absent if factor != graph.zero)
         goes = min(plain, key=lambda top: (terms[top, 0] not in graph.numbers, len(self.members[top])))
@@ -520,9 +512,7 @@ class _TrivialElimination:
             self.members[goes] = []
         else:
             self.known[goes] = offset
-        for equation in changed:
-            if not self.live[equation]:
-                continue
+        for equation in (k for k in changed if k not in self.used):
             if self.forms[equation] is None:
                 self.touched.add(equation)
             else:
@@ -694,7 +684,7 @@ class _TrivialElimination:
         how = self.level, self.fold
         return Simplified(model, simplified, removed, used_up, conditions, *how, named, numbers)
 
-    def node_of(self, relation: Relation, expressions: Mapping[int, int]) -> int:
+    def _node(self, relation: Relation, expressions: Mapping[int, int]) -> int:
         """Node of an unknown as an expression of kept unknowns."""
         graph = self.graph
         if relation.factor == graph.zero:

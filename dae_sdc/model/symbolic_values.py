@@ -207,15 +207,13 @@ def _elementwise(name: str, *values: Any) -> Any:
             return 0.5 + 0.5 * math.tanh(0.5 * values[0])
         result = getattr(np, name)(*values)
         return result.item() if isinstance(result, np.generic | np.ndarray) else result
-    op, function = _OPERATIONS.get(name), _UNARY.get(name) or _OTHERS.get(name)
-    if op is None and function is None:
-        raise Untraceable(f"calls {name}, which has no expression")
     graph = symbol.graph
-    nodes = [node_of(graph, value) for value in values]
-    if op is not None:
-        return Scalar(graph, graph.call(op, *nodes))
-    assert function is not None
-    return function(*(Scalar(graph, node) for node in nodes))
+    if name in _OPERATIONS:
+        return Scalar(graph, graph.call(_OPERATIONS[name], *(node_of(graph, value) for value in values)))
+    function = _UNARY.get(name) or _OTHERS.get(name)
+    if function is None:
+        raise Untraceable(f"calls {name}, which has no expression")
+    return function(*(Scalar(graph, node_of(graph, value)) for value in values))
 
 
 def array_of(values: Any) -> SymbolArray:

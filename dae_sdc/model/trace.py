@@ -7,7 +7,7 @@ import linecache
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import CodeType, TracebackType
@@ -125,7 +125,7 @@ class Traced(Shared):
 
 
 @dataclass
-class _Symbols(Mapping[str, Scalar]):
+class _Symbols:
     """Attributes of a problem as parameters of a model, made when they are read."""
 
     model: Model
@@ -133,21 +133,15 @@ class _Symbols(Mapping[str, Scalar]):
     names: list[str]
     used: list[str] = field(default_factory=list)
 
-    def __getitem__(self, name: str) -> Scalar:
+    def __call__(self, name: str) -> Scalar | None:
         if name not in self.names:
-            raise KeyError(name)
+            return None
         if name not in self.used:
             own = _free(name, {*self.model.names, *self.model.parameters_by_name})
             unit = self.problem.parameter_units.get(name, "")
             self.model.add_parameter(own, float(getattr(self.problem, name)), unit)
             self.used.append(name)
         return Scalar(self.model.graph, self.model.graph.parameter(self.used.index(name)))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __len__(self) -> int:
-        return len(self.names)
 
 
 def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = "") -> Traced:
@@ -174,10 +168,9 @@ def trace_problem(problem: ProblemDAE, u0: Vector | None = None, *, name: str = 
         paths = ExecutionPaths(model.graph)
         try:
             residual, reads = _called(problem, model, symbols, paths, [(j, 0) for j in range(problem.n)])
+            break
         except NumberNeeded as needed:
             numbers += [symbols.used[i] for i in sorted(needed.parameters)]
-            continue
-        break
     _add_equations(model, problem, residual)
     reads.seal()
     point = _compare(problem, model, start)
@@ -207,9 +200,8 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
     numbers = [float(getattr(problem, name)) for name in traced.attributes]
     parameters = traced.model.parameters_by_name
     if numbers != [parameter.value for parameter in parameters.values()]:
-        model = with_starts(traced.model, lambda j: _start_values(start, j), problem.interval)
-        valued = zip(parameters.items(), numbers, strict=True)
-        model.parameters_by_name = {name: replace(one, value=number) for (name, one), number in valued}
+        valued = traced.model.with_values(dict(zip(parameters, numbers, strict=True)))
+        model = with_starts(valued, lambda j: _start_values(start, j), problem.interval)
         try:
             compared = _compare(problem, model, start)
         except InputError:  # told where the function is read anew

@@ -21,12 +21,9 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
         values.fail(call.at, f"{call.function} is no function with several results")
     name = function.name
     components = _components(values, function)
-    inputs, outputs = (
-        [component.name for component in components if component.causality == causality]
-        for causality in ("input", "output")
-    )
-    if function.kind == "record":
-        inputs = [component.name for component in components]
+    is_record = function.kind == "record"
+    inputs = [each.name for each in components if is_record or each.causality == "input"]
+    outputs = [each.name for each in components if each.causality == "output"]
     if function.external:
         if name.endswith(".print") and not outputs:
             return []
@@ -39,20 +36,16 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             hint = similar(word, inputs)
             values.fail(call.at, f"{name} takes no argument {word}, or has it already{hint}")
         arguments[word] = argument
-    inside: dict[str, Value] = {}
+    inside = {word: values.value(arguments[word], scope) for word in inputs if word in arguments}
     inner = Scope(None, function, inside)
-    inside.update({word: values.value(arguments[word], scope) for word in inputs if word in arguments})
     for component in components:
         if component.name in inside:
             sizes = arithmetic.sizes(inside[component.name])
             for size, count in zip(component.sizes, sizes, strict=False):
                 if not isinstance(size, syntax.Every) and values.integer(size, inner, "a size") != count:
-                    values.fail(
-                        call.at,
-                        f"{component.name} of {name} is given {count} elements, not as many as it has",
-                    )
-            continue
-        if component.modification is not None and component.modification.value is not None:
+                    what = f"{component.name} of {name} is given {count} elements"
+                    values.fail(call.at, f"{what}, not as many as it has")
+        elif component.modification is not None and component.modification.value is not None:
             inside[component.name] = values.value(component.modification.value, inner)
         elif component.causality == "input":
             values.fail(call.at, f"{name} needs a value of {component.name}")
@@ -62,7 +55,7 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             ]
             nothing = values.graph.parameter(NOTHING)
             inside[component.name] = arithmetic.filled(nothing, counts) if min(counts) else []
-    if function.kind == "record":
+    if is_record:
         return [inside]
     carry_out(values, [item for part in function.algorithms for item in part], inside, inner)
     for output in outputs:
@@ -249,14 +242,12 @@ def _repeat(values: Values, item: syntax.For | syntax.While, inside: dict[str, V
     turns = values.value(where, scope)
     if not isinstance(turns, list):
         values.fail(where.at, "an index needs a range, such as 1:3")
-    hidden = inside.get(name)
+    word, hidden = "", inside.get(name)
     for turn in turns:
         inside[name] = turn
         body = [syntax.For(item.at, further, item.body)] if further else item.body
         if word := carry_out(values, body, inside, scope):
             break
-    else:
-        word = ""
     inside.pop(name, None)
     if hidden is not None:
         inside[name] = hidden

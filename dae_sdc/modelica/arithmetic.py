@@ -149,8 +149,7 @@ class Algebra(Graph):
 
     def _checked(self, node: int) -> int:
         """A node itself, if it is no number, and begins with none, that is too large, small or long."""
-        for each in (node, *self.args[node][:1]):
-            number = self.numbers.get(each)
+        for number in map(self.numbers.get, (node, *self.args[node][:1])):
             if not isinstance(number, Fraction):
                 continue
             over, under = number.numerator.bit_length(), number.denominator.bit_length()
@@ -200,14 +199,13 @@ class Algebra(Graph):
     def compared(self, sign: str, left: int, right: int) -> Condition:
         """A comparison."""
         if right in self.numbers:  # Of a choice of numbers it is a choice of what is certain.
-            cases, rest = list[tuple[Condition, int]](), left
+            tests, cases, rest = list[Condition](), list[Condition](), left
             while self.op[rest] is Op.SELECT and self.args[rest][1] in self.numbers:
                 test, value, rest = self.args[rest]
-                cases.append((Condition(test), value))
+                tests.append(Condition(test))
+                cases.append(self.compared(sign, value, right))
             if cases and (rest in self.numbers or is_truth(self, rest)):
-                holds = self.compared(sign, rest, right)
-                for condition, value in reversed(cases):
-                    holds = self.conditional(condition, self.compared(sign, value, right), holds)
+                holds: Condition = self.choice([*tests, TRUE], [*cases, self.compared(sign, rest, right)])
                 return holds
         if sign in (">", ">="):
             return self.compared("<" if sign == ">" else "<=", right, left)
@@ -239,23 +237,22 @@ class Algebra(Graph):
         ways = self.joined(True, [test, holds]), self.joined(True, [self.opposite(test), otherwise])
         return self.joined(False, ways)
 
-    def choice(self, tests: Sequence[Condition], values: Sequence[int]) -> int:
-        """The value of the first case whose condition holds, of which the last one is true."""
+    def choice(self, tests: Sequence[Condition], values: Sequence[Any]) -> Any:
+        """The number or condition of the first case whose condition holds, of which the last one is true."""
         value = values[-1]
         for test, before in zip(tests[-2::-1], values[-2::-1], strict=True):
-            value = self.call(Op.SELECT, test.node, before, value)
+            if isinstance(before, Condition):
+                value = self.conditional(test, before, value)
+            else:
+                value = self.call(Op.SELECT, test.node, before, value)
         return value
 
     def chosen(self, tests: Sequence[Condition], values: Sequence[Value]) -> Value:
         """The value of the first case whose condition holds, element by element."""
 
         def choose(*numbers: Any) -> Any:
-            if not all(isinstance(number, Condition) for number in numbers):
-                return self.choice(tests, [*map(scalar, numbers)])
-            holds = numbers[-1]
-            for test, number in zip(tests[-2::-1], numbers[-2::-1], strict=True):
-                holds = self.conditional(test, number, holds)
-            return holds
+            are_conditions = all(isinstance(number, Condition) for number in numbers)
+            return self.choice(tests, numbers if are_conditions else [*map(scalar, numbers)])
 
         return together(choose, values, "choice") if len(values) > 1 else values[0]
 

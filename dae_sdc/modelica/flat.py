@@ -786,12 +786,10 @@ class Flat:
             if isinstance(size, syntax.Every):
                 if change.bound is None:
                     self.fail(size.at, f"the size of {name} is open; write a number")
-                part: Value = self.values.bound(change.bound)
-                for _ in range(dimension):
-                    part = part[0] if isinstance(part, list) and part else None
-                if not isinstance(part, list):
+                given = arithmetic.sizes(self.values.bound(change.bound))
+                if dimension >= len(given):
                     self.fail(size.at, f"the value of {name} has fewer sizes")
-                count = len(part)
+                count = given[dimension]
             else:
                 value, what = self.values.value(size, scope), f"the size of {name}"
                 if isinstance(value, list):  # of an enumeration

@@ -254,13 +254,12 @@ class _Tree:
             truths = [syntax.Truth(at, truth) for truth in item["fixed"]]
             whole = truths[0] if len(truths) == 1 else syntax.Array(at, [*truths])
             parts["fixed"] = Modification(at, whole)
-        value = None if item["binding"] is None else self.bound(item)
         return syntax.Component(
             at,
             shown,
             Name(at, [(kind if kind in _TYPES else "Integer", [])]),
             [syntax.Number(at, str(size)) for size in item["dims"]],
-            Modification(at, value, parts),
+            Modification(at, None if item["binding"] is None else self.bound(item), parts),
             variability if variability in ("parameter", "constant") else "",
             causality if causality in ("input", "output") else "",
         )
@@ -319,8 +318,8 @@ class _Tree:
 
     def equation(self, item: Node) -> syntax.Equal | syntax.Connect:
         origin, residual = item["origin"], item["residual"]
-        where = origin.get("ComponentEquation", origin.get("Algorithm", {})).get("component", "")
-        self._whole = where
+        origins = origin.get("ComponentEquation", origin.get("Algorithm", {}))
+        self._whole = where = origins.get("component", "")
         at = self.at(item)
         if ends := origin.get("Connection"):
             self.require_alike(ends)

@@ -21,6 +21,7 @@ OPERATORS: Final = {
     **dict.fromkeys(("*", "/", ".*", "./"), Precedence.PRODUCT),
     **dict.fromkeys(("^", ".^"), Precedence.POWER),
 }
+_PREFIXES: Final = {"not": Precedence.NOT, **dict.fromkeys(("-", "+", ".-", ".+"), Precedence.SUM)}
 
 
 class ExpressionParser(Words):
@@ -50,13 +51,12 @@ class ExpressionParser(Words):
         return branches
 
     def _choice(self) -> syntax.If:
-        choice = syntax.If(self.now.at, [], syntax.Number(self.now.at, "0"))
+        at, branches = self.now.at, list[tuple[syntax.Expression, syntax.Expression]]()
         # A chain of if-expressions becomes one choice, without recursion.
         while self.takes("if"):
-            choice.branches += self.branches("elseif", self.expression)
+            branches += self.branches("elseif", self.expression)
             self.need("else", "of an if-expression; it needs a value for all cases")
-        choice.other = self.expression()
-        return choice
+        return syntax.If(at, branches, self.expression())
 
     def _simple(self) -> syntax.Expression:
         """Operators and their operands; only brackets and calls recurse."""
@@ -64,16 +64,14 @@ class ExpressionParser(Words):
         pending: list[tuple[Precedence, Token]] = []
         while True:
             token = self.now
-            if token.text == "not":
-                if pending and pending[-1][0] > Precedence.NOT:
-                    self.fail("not behind an operator; put it in brackets")
-                pending.append((Precedence.NOT, Token("prefix", token.text, self.take().at)))
-                continue
-            if token.text in ("-", "+", ".-", ".+"):
-                if pending and pending[-1][0] >= Precedence.SUM:
-                    self.fail(f"{token.text} behind {pending[-1][1].text}; put what has a sign in brackets")
+            prefix = _PREFIXES.get(token.text, Precedence.NONE)
+            if prefix is Precedence.NOT and pending and pending[-1][0] > prefix:
+                self.fail("not behind an operator; put it in brackets")
+            if prefix is Precedence.SUM and pending and pending[-1][0] >= prefix:
+                self.fail(f"{token.text} behind {pending[-1][1].text}; put what has a sign in brackets")
+            if prefix:
                 # A token of another kind, because a sign has one operand and a sum has two.
-                pending.append((Precedence.SUM, Token("prefix", token.text, self.take().at)))
+                pending.append((prefix, Token("prefix", token.text, self.take().at)))
                 continue
             operands.append(self._primary())
             level = OPERATORS.get(self.now.text, Precedence.NONE)
@@ -107,11 +105,15 @@ class ExpressionParser(Words):
             return syntax.Truth(at, text == "true")
         if text == "(":
             self.take()
-            empty = self.takes("_") or self.now.text == ","
-            inner = syntax.Every(at) if empty else self.expression()
-            if self.now.text == ",":
-                return self._results(at, [inner])
+            items: list[syntax.Expression] = []
+            # Of several results some may be left out, or called _.
+            while not items or self.takes(","):
+                empty = self.takes("_") or self.now.text in ((",", ")") if items else (",",))
+                items.append(syntax.Every(self.now.at if items else at) if empty else self.expression())
             self.close(")", at)
+            if len(items) > 1:
+                return syntax.Results(at, items)
+            (inner,) = items
             if self.now.text == "[":
                 return syntax.Picked(at, inner, self.subscripts())
             # A sum or product in brackets is one term, to which terms after the brackets are not appended.
@@ -133,14 +135,6 @@ class ExpressionParser(Words):
             return syntax.Name(at, [(self.take().text, [])])
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
-
-    def _results(self, at: int, items: list[syntax.Expression]) -> syntax.Results:
-        """The rest of several results in brackets, of which some may be left out, or called _."""
-        while self.takes(","):
-            empty = self.takes("_") or self.now.text in (",", ")")
-            items.append(syntax.Every(self.now.at) if empty else self.expression())
-        self.close(")", at)
-        return syntax.Results(at, items)
 
     def indices(self, behind: str = "") -> list[tuple[str, syntax.Expression]]:
         """Names of indices with their ranges."""
@@ -241,16 +235,15 @@ class EquationParser(ExpressionParser):
     def equations(self, ends: tuple[str, ...]) -> list[Any]:
         """Equations or statements up to one of the words ``ends``, which is not taken."""
         equations: list[Any] = []
-        while self.now.kind != "end" and not (self.now.kind == "word" and self._ends(ends)):
+        while self.now.kind != "end":
+            # The function initial() is no section.
+            is_section = self.now.text != "initial" or self.behind.text in ("equation", "algorithm")
+            if self.now.kind == "word" and self.now.text in ends and is_section:
+                break
             equations.append(self._equation(ends == _IN_WHEN))
             self.skip_annotation()
             self.need(";", "behind an equation")
         return equations
-
-    def _ends(self, ends: tuple[str, ...]) -> bool:
-        # The function initial() is no section.
-        text, is_section = self.now.text, self.behind.text in ("equation", "algorithm")
-        return text in ends and (text != "initial" or is_section)
 
     def _equation(self, in_when: bool) -> syntax.Equation | syntax.Statement:
         self.refuse()
@@ -286,10 +279,10 @@ class EquationParser(ExpressionParser):
             self.need(":=", "in an algorithm")
             if not isinstance(left_side, syntax.Name | syntax.Results):
                 self.fail("this cannot be assigned; write NAME := EXPRESSION", at)
-            return syntax.Equal(at, left_side, self.expression(), self.note())
-        if self.now.text in (":=", "=="):
+        elif self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
-        self.need("=", "in an equation")
+        else:
+            self.need("=", "in an equation")
         return syntax.Equal(at, left_side, self.expression(), self.note())
 
     def _called(self, at: int, text: str, in_when: bool) -> syntax.Equation:

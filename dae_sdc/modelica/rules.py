@@ -123,8 +123,7 @@ def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
         return [values.value(part, scope) for part in item.items]
     *inner, last = item.indices
     part: syntax.Expression = syntax.Array(item.at, item.items, inner) if inner else item.items[0]
-    turns = scopes(values, [last], scope, item.at)
-    return [values.value(part, turn) for turn in turns]
+    return [values.value(part, turn) for turn in scopes(values, [last], scope, item.at)]
 
 
 def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:

@@ -179,9 +179,8 @@ class _FlatClass:
             yield f"  parameter Real {quoted(parameter.name)}{_attributes(_unit(parameter.unit))}{value};"
         for j, variable in enumerate(self.variables):
             for order in range(len(self.chains[j])):
-                start = variable.start.get(order, 0.0 if order else None)
-                attributes: dict[str, float | str | None] = {"start": start}
-                attributes |= {"fixed": "true"} if order in variable.fixed else {}
+                start, fixed = variable.start.get(order, 0.0 if order else None), order in variable.fixed
+                attributes: dict[str, float | str | None] = {"start": start, "fixed": "true" if fixed else ""}
                 if order == 0:
                     attributes |= {**_unit(variable.unit), "min": variable.minimum, "max": variable.maximum}
                 attributes |= {"nominal": variable.nominal.get(order)}
@@ -211,10 +210,8 @@ class _FlatClass:
 
     def formula(self, formula: Formula) -> str:
         """What follows parameters."""
-        names = formula.names
-        return _Expressions(formula.graph, lambda leaf: quoted(names[leaf.index]), _LANGUAGE).text(
-            formula.node
-        )
+        writer = _Expressions(formula.graph, lambda leaf: quoted(formula.names[leaf.index]), _LANGUAGE)
+        return writer.text(formula.node)
 
     def starts(self) -> Iterator[str]:
         """Fixed starts of the highest derivatives, which are no unknowns; guesses of them are left out."""

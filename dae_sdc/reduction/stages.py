@@ -235,9 +235,7 @@ class _Part:
 
     def has_faded(self, matrix: csr_matrix) -> bool:
         """Whether the columns of the dummies are nearer to singular than when they were chosen."""
-        if not self.dummies:
-            return True
-        return not self._norm_of_inverse(matrix) * WEAK_CHOICE <= self._inverse
+        return not (self.dummies and self._norm_of_inverse(matrix) * WEAK_CHOICE <= self._inverse)
 
     def _norm_of_inverse(self, matrix: csr_matrix) -> float:
         try:

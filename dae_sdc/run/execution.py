@@ -412,10 +412,8 @@ class Execution:
 
     def save_now_and_then(self, record: StepRecord) -> None:
         """Save the finished steps now and then, in at most a twentieth of the time, in case of a kill."""
-        if self.out is None:
-            return
         began = perf_counter()
-        if began - self.saved < self.pause:
+        if self.out is None or began - self.saved < self.pause:
             return
         put_down(self.solution(record, "the run had not ended when this was written"), self.out, False)
         self.saved = perf_counter()

@@ -36,10 +36,9 @@ class ReadEquations(Hooks):  # type: ignore[misc]
         super().pre_run(step, level_number)
         for level in step.levels:
             problem = level.prob
-            if hasattr(type(problem), "untraced"):  # in an earlier run
-                continue
-            equations = read(problem, level.u[0]).told
-            self.logger.info("equations of %s: %s", problem.name, equations)
+            if not hasattr(type(problem), "untraced"):  # not in an earlier run
+                equations = read(problem, level.u[0]).told
+                self.logger.info("equations of %s: %s", problem.name, equations)
 
 
 STATES_IN_ORDER = 16  # Number of states at which a function is called in order and backwards.
