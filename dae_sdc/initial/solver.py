@@ -519,18 +519,10 @@ class Solver(Ways):
         """The values with 0 for what Newton's method leaves of 0 where nothing was given."""
         moved = x != self.given.point
         x = np.where((np.abs(x) < SEARCH.remainder) & moved, 0.0, x)
-        terms, small = self.system.terms(x), (np.abs(x) <= TERM_ROUND_OFF * self.given.sizes) & moved
-        if terms is None or (np.abs(self.system.values(x)) <= self.system.tolerance * terms).all():
-            while terms is not None and small.any():  # those are 0 that may be in all of their equations
-                zeros = np.where(small, 0.0, x)
-                violated = np.abs(self.system.values(zeros)) > self.system.tolerance * self.system.terms(
-                    zeros
-                )
-                if not violated.any():
-                    return zeros
-                others = small & ~(abs(self.system.jacobian(zeros)).T @ violated > 0.0)
-                small = others if others.sum() < small.sum() else np.zeros_like(small)
+        if (terms := self.system.terms(x)) is None:
             return x
+        if (np.abs(self.system.values(x)) <= self.system.tolerance * terms).all():
+            return self._with_zeros(x, (np.abs(x) <= TERM_ROUND_OFF * self.given.sizes) & moved)
         # Rounding of guesses is all that is left in an equation; at a double root it is known by its root.
         for part in (math.sqrt(TERM_ROUND_OFF), TERM_ROUND_OFF):
             small = (np.abs(x) <= part * self.given.sizes) & moved
@@ -544,6 +536,16 @@ class Solver(Ways):
             if followed is not None and (np.abs(self.system.values(followed)) <= rounding).all():
                 return followed
         return x
+
+    def _with_zeros(self, x: Vector, small: npt.NDArray[np.bool_]) -> Vector:
+        """The values with 0 for those of the small ones that may be 0 in all of their equations."""
+        zeros = np.where(small, 0.0, x)
+        sizes: Any = self.system.terms(zeros)
+        violated = np.abs(self.system.values(zeros)) > self.system.tolerance * sizes
+        others = small & ~(abs(self.system.jacobian(zeros)).T @ violated > 0.0)
+        if not violated.any() or others.sum() == small.sum():
+            return x if violated.any() else zeros
+        return self._with_zeros(x, others)
 
     def _distance(self, x: Vector) -> Distance:
         return self.given.distance(x, self.system.stages)
