@@ -130,3 +130,20 @@ def test_samples_may_begin_at_values_of_initial_equations() -> None:
         model = read_modelica_text(text.format(f"sample({varies} + 1/f, 1/f)"), reader="own")
         with pytest.raises(ds.InputError, match="give numbers or parameters"):
             ds.solve(model, rtol=1e-8, t_end=1.0)
+
+
+def test_the_start_of_what_is_not_continuous_is_its_value_before() -> None:
+    text = """class M Boolean off(start = true, fixed = true); Real x(start = 1, fixed = true);
+        equation off = time > 0.5; der(x) = if off then -x else 0; end M;"""
+    run = ds.solve(read_modelica_text(text), rtol=1e-9, t_end=1.0)
+    assert run.success and run.values("off")[0] == 0.0
+    assert run.values("x")[-1] == pytest.approx(math.exp(-0.5), rel=1e-8)
+
+
+def test_a_guard_by_a_number_that_no_step_resolves_is_no_switch() -> None:
+    # As in SaturatingInductor of the Standard Library, where Modelica.Constants.small is 1e-60.
+    text = """class M Real x(start = 0, fixed = true), y;
+        equation der(x) = 1; y = if abs(x)/2 < 1e-60 then 1 else sin(x)/x; end M;"""
+    run = ds.solve(read_modelica_text(text), rtol=1e-9, t_end=1.0)
+    assert run.success, run.message
+    assert run.values("y")[[0, -1]].tolist() == pytest.approx([1.0, math.sin(1.0)], rel=1e-8)

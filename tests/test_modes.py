@@ -1099,3 +1099,34 @@ def test_sweeps_go_through_modes() -> None:
 def test_runs_that_do_not_follow_modes_say_what_does(options: Any, told: str) -> None:
     with pytest.raises(ds.InputError, match=f"the structure of model peak rectifier changes, .*{told}"):
         ds.solve(peak_rectifier(), **options)
+
+
+HALF = """model Half
+  parameter Real R = 10, C = 1e-3;
+  Real v, i, vc, vd, s, vr;
+  Boolean off;
+  discrete Real n(start = 0, fixed = true);
+equation
+  v = 10*sin(100*time);
+  off = s < 0;
+  vd = if off then s else 0;
+  i = if off then 0 else s;
+  v = vd + vc;
+  i = C*der(vc) + vc/R;
+  vr = v - vc;
+  when sample(0.01, 0.01) then
+    n = pre(n) + 1;
+  end when;
+end Half;"""
+
+
+def test_a_model_whose_borders_a_simplification_would_remove_goes_through_its_modes() -> None:
+    run = ds.solve(read_modelica_text(HALF), simplify=True, rtol=1e-8, t_end=0.2)
+    assert run.success and "2 modes" in run.message
+    # While the diode conducts the capacitor has the voltage of the source; then it discharges by R.
+    left = brentq(lambda t: 0.1 * np.cos(100 * t) + np.sin(100 * t) / 10, 0.016, 0.03)
+    within = (run.t > left) & (run.t < left + 0.01)
+    decayed = 10 * np.sin(100 * left) * np.exp(-100 * (run.t[within] - left))
+    assert within.any()
+    np.testing.assert_allclose(run.values("vc")[within], decayed, rtol=1e-6)
+    assert run.values("n")[-1] == 20.0

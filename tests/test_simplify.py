@@ -497,3 +497,40 @@ def test_the_work_grows_with_the_number_of_equations_beside_one_that_has_all_unk
         assert len(found.model.names) == n
         assert len(found.map) == 2 * n + 1
     assert counts[1] < 6 * counts[0]  # four times the equations
+
+
+def test_removed_unknowns_that_cancel_in_an_expression_are_not_asked_for() -> None:
+    # An equal expression, p - (p + g), is made on the way for -g, before p is eliminated.
+    text = """model C Real g(start=1,fixed=true), a(start=2,fixed=true), q, v, n, p, sv, y;
+        equation y = v*v+p; q = v*p; n = p + g; sv = sin(time); v = p - n; sv = p + a; der(g) = -g*g;
+        der(a) = -a*a; end C;"""
+    model = ds.read_modelica_text(text)
+    simplified_model = ds.simplify(model)
+    for name in model.names:
+        assert not {base for base, _ in simplified_model.needed(name)} & simplified_model.map.keys()
+    run = ds.solve(model, simplify=True, rtol=1e-9, t_end=1.0)
+    g, p = 1.0 / (1.0 + run.t), np.sin(run.t) - 2.0 / (1.0 + 2.0 * run.t)
+    np.testing.assert_allclose(run.values("v"), -g, rtol=1e-7)
+    np.testing.assert_allclose(run.values("q"), -g * p, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(run.values("y"), g * g + p, rtol=1e-7, atol=1e-8)
+    assert simplified_model.kept_values({"v": -3.0}, 0.0) == {"g": 3.0}
+
+
+def test_a_simplified_model_that_slides_is_solved_as_it_was() -> None:
+    text = """model S Real x(start=1,fixed=true), y, u; equation u = if y > 0 then -1 else 1;
+        der(x) = 2*u - 0.5; y = 2*x; end S;"""
+    run = ds.solve(ds.simplify(ds.read_modelica_text(text)), rtol=1e-8, t_end=1.0)
+    assert run.success and "slides along 'y > 0' from t=0.4 on" in run.message
+    assert run.values("x")[-1] == pytest.approx(0.0, abs=1e-12)
+    assert run.values("u")[-1] == pytest.approx(0.25, rel=1e-12)  # which keeps x where it is
+
+
+def test_events_of_removed_unknowns_have_their_times() -> None:
+    text = """model E Real x(start=0,fixed=true), y, z; discrete Real n(start=0,fixed=true);
+        equation der(x) = 1 + n; y = 3*x*x; z = y - x; when z > 2 then n = pre(n) + y; end when;
+        end E;"""
+    run = ds.solve(ds.read_modelica_text(text), simplify=True, rtol=1e-9, t_end=1.5)
+    assert {"y", "z"} <= {*run.all_names} - {*run.names}
+    assert run.events[0].t.tolist() == pytest.approx([1.0], rel=1e-9)  # 3 x^2 - x = 2 at x = 1
+    assert run.values("n")[-1] == pytest.approx(3.0, rel=1e-9)
+    assert run.values("x")[-1] == pytest.approx(1.0 + 4.0 * 0.5, rel=1e-9)

@@ -409,3 +409,19 @@ def test_the_command_line_stops_or_passes(tmp_path: Any, capsys: pytest.CaptureF
     assert "comes to a singular point" in capsys.readouterr().err
     assert main([*asked, "--singular", "pass"]) == 0
     assert "passed singular points of the equations near t=1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("nominal", [True, False])
+def test_sizes_of_unknowns_make_no_start_singular(nominal: bool) -> None:
+    # After nonlinearSolverTests.bug_2841 of OpenModelica's testsuite: x is 1e10 times as large as y.
+    model = ds.Model("scaled")
+    x, y = model.variables("x y", start=[5e4, 5e-6])
+    a, b = x / 100000, y * 100000
+    model.equations(-a * sympy.exp(-a * b) - 1, b * sympy.exp(-a + b) - 1)
+    if nominal:
+        for name, size in (("x", 1e5), ("y", 1e-5)):
+            model.variables_by_name[name].nominal[0] = size
+    run = ds.solve(model, rtol=1e-6, t_end=1.0)
+    assert run.success, run.message
+    p, q = run.u[-1] * [1e-5, 1e5]
+    assert [-p * np.exp(-p * q), q * np.exp(-p + q)] == pytest.approx([1.0, 1.0], rel=1e-9)

@@ -82,6 +82,18 @@ def test_a_model_that_is_simplified_with_other_parameters_starts_with_these() ->
     assert m.parameters_by_name["a"].value == 2.0
 
 
+def test_round_off_of_0_is_0_at_the_start_of_a_repaired_model() -> None:
+    # After ArbitrarilyHighStructuralIndex of OpenModelica's testsuite.
+    model = ds.Model("currents", interval=(0.0, 1.0))
+    v1, v3, i = model.variables("v1 v3 i")
+    current = model.der(v1) - model.der(v3)
+    model.equations(current - i, -current + v3, -i - sp.sin(model.t))
+    assert ds.initial(model).values["i"] == 0.0
+    run = ds.solve(model, rtol=1e-8)
+    assert run.success, run.message
+    assert run.values("v3")[-1] == pytest.approx(-math.sin(1.0), rel=1e-7)
+
+
 # --- starts that follow parameters --------------------------------------------------------------------------
 
 FOLLOWING = """model following

@@ -118,8 +118,9 @@ class Simplified:
 
     def needed(self, unknown: Any) -> set[tuple[str, int]]:
         """Kept unknowns, with orders of derivatives, in the expression of an unknown or a derivative."""
-        jets = self.original.graph.jets_of(self.node_of(unknown))
-        return {(self.original.names[j], order) for j, order in jets}
+        jets, names = self.original.graph.jets_of(self.node_of(unknown)), self.original.names
+        # Of equal expressions one is taken, in which removed unknowns may stand that cancel.
+        return {(names[j], order) for j, order in jets if names[j] not in self.map}
 
     def evaluate(
         self,
@@ -179,7 +180,7 @@ class Simplified:
 
         def value(leaf: Leaf) -> npt.ArrayLike:
             if leaf.kind == "u":
-                return values(names[leaf.index], leaf.order)
+                return 0.0 if names[leaf.index] in self.map else values(names[leaf.index], leaf.order)
             if leaf.kind == "t":
                 if t is None:
                     raise InputError(f"{unknown} of model {original.name} depends on time; give t")
@@ -219,7 +220,7 @@ class Simplified:
             before = len(left)
             for node, value in list(left.items()):
                 jets = {(self.original.names[j], k): graph.variable(j, k) for j, k in graph.jets_of(node)}
-                missing = [jet for jet in jets if jet not in jet_values]
+                missing = [jet for jet in jets if jet not in jet_values and jet[0] not in self.map]
                 if len(missing) > 1:
                     continue
                 del left[node]

@@ -126,7 +126,7 @@ def require_one_structure(
                 held = model.form().names[: model.form().n_diff]
                 request = request.changed(guesses=u0)
                 u0 = {name: value for name, value in u0.items() if name in held}
-            error.about = request.changed(u0=u0), model, choices, numbers
+            error.about = request.changed(u0=u0, simplify=None), model, choices, numbers
             error.failed = None if isinstance(failed, StructureError) else failed
             raise error
 
