@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import sympy as sp
 from pySDC.core.hooks import Hooks
+from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.optimize import brentq
 
@@ -387,3 +389,60 @@ def test_what_rests_at_a_border_is_on_its_side_between_steps_too(border: float, 
     behind = solution.at(np.linspace(reached, 4.0)[1:])
     assert before["w"] == pytest.approx(5.0 + before["y"], rel=1e-13)
     assert behind["w"] == pytest.approx(-15.0 * behind["y"], rel=1e-13)
+
+
+def bridge() -> ds.Model:
+    """Three inductors in a star, whose currents are no three states, at a bridge of six diodes: index 2."""
+    model = ds.Model("bridge", interval=(0.0, 0.04))
+    currents = model.variables("i1 i2 i3", start=[None, 0.0, 0.0], fixed=[False, True, True])
+    star = model.variable("n")
+    for k, current in enumerate(currents, 1):
+        v, above, below, i_above, i_below = model.variables(
+            [f"{name}{k}" for name in ("v", "a", "b", "p", "q")]
+        )
+        source = 100 * sp.sin(100 * sp.pi * model.t - 2 * sp.pi * (k - 1) / 3)
+        model.equation(LINE * model.der(current) - (star + source - v))
+        model.equation(current - (i_above - i_below))
+        for voltage, s, i in ((v - LOAD, above, i_above), (-LOAD - v, below, i_below)):
+            off = s < 0
+            model.equation(voltage - (s * sp.Piecewise((1, off), (ON, True)) + KNEE))
+            model.equation(i - (s * sp.Piecewise((OFF, off), (1, True)) + OFF * KNEE))
+    model.equation(sum(currents))
+    return model
+
+
+LINE, LOAD, ON, OFF, KNEE = 1e-4, 60.0, 1e-3, 1e-3, 2.0
+"""Inductance, half of the voltage of the load, resistance and conductance of diodes, and their knee."""
+
+
+def line_voltage(current: Any) -> Any:
+    """The voltage of a line of the bridge by its current: of one diode above, one below, or neither."""
+    part = np.abs(current)
+    # Both diodes leak below the knee; above it (v - E - K)/R + G K + G (E + v) = i.
+    on = (part - OFF * (KNEE + LOAD) + (LOAD + KNEE) / ON) / (1.0 / ON + OFF)
+    return np.sign(current) * np.where(part <= 2.0 * OFF * (LOAD + KNEE), part / (2.0 * OFF), on)
+
+
+@cache
+def bridge_currents() -> tuple[Any, Any]:
+    """Times, and the currents i2 and i3 there by SciPy's Radau method in these two states."""
+
+    def rates(t: float, i: Any) -> Any:
+        every = np.array([-i[0] - i[1], *i])
+        v = line_voltage(every)
+        source = 100.0 * np.sin(100.0 * np.pi * t - 2.0 * np.pi * np.arange(3) / 3)
+        return ((v.mean() - source.mean() + source - v) / LINE)[1:]
+
+    times = np.linspace(0.0, 0.04, 9)
+    limits: Any = {"method": "Radau", "rtol": 1e-10, "atol": 1e-10, "max_step": 1e-4}
+    return times, solve_ivp(rates, (0.0, 0.04), [0.0, 0.0], t_eval=times, **limits).y
+
+
+@pytest.mark.parametrize("settings", [{}, {"simplify": True}, {"rtol": 1e-5}], ids=str)
+def test_a_bridge_behind_inductors_in_a_star_switches_where_it_must(settings: dict[str, Any]) -> None:
+    # Behind a switch transients last L/(2 G) = 50 ns or less, much shorter than steps are.
+    options = {"rtol": 1e-7, **settings}
+    run, (times, exact) = ds.solve(bridge(), **options), bridge_currents()
+    assert run.success, run.message
+    found = np.array([run.at(times).values(name) for name in ("i2", "i3")])
+    assert np.abs(found - exact).max() < 100.0 * options["rtol"] * np.abs(exact).max()

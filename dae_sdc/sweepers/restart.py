@@ -40,6 +40,10 @@ EPS = float(np.finfo(float).eps)
 RESTART_NODES = 5
 # Relative error of u' and of the algebraic unknowns behind a switch of equations of index 1.
 RESTART_TOLERANCE = 1e-13
+# Violation of an equation by a state of a higher index behind a switch, relative to its terms, above which a
+# transient is taken to be shorter than the step, and parts of that step that are tried.
+RESTART_VIOLATION = 1e-7
+RESTART_PARTS = (1.0, 1e-2, 1e-4, 1e-6)
 # Move of an unknown behind a change, relative to its size, above which the changed state is inconsistent.
 INCONSISTENT_MOVE = 1e-5
 RESTART_RANK = 1e-12  # Pivot of the balanced dF/du', relative to the largest, that counts as 0.
@@ -239,22 +243,27 @@ def consistent_restart(
         state.polynomial = EndDerivative(slope.view(np.ndarray))
         return state
     tableau = radau_iia(RESTART_NODES)
-    try:
-        stages = stages_without_guess(problem, tableau, state, t, h)
-    except SolveError:
-        return state
     nodes = tableau.nodes
-    back = interpolation_matrix(nodes, (0.0,))[0]
-    slope[:] = back @ stages.du
-    slope[k:] = differentiation_row(nodes, 0.0) @ stages.u[:, k:] / h
-    if low:  # derivatives of unknowns in the null space are known now, and the others follow
-        restart_failure(problem, state, slope, t, h)
-    else:
-        if changed:
-            _require_kept(problem, state, back @ stages.u, t)
-        state[k:] = back @ stages.u[:, k:]
-    state.polynomial = EndDerivative(slope.view(np.ndarray))
-    return state
+    back, first = interpolation_matrix(nodes, (0.0,))[0], None
+    for step in [h] if low else [h * part for part in RESTART_PARTS]:
+        try:
+            stages = stages_without_guess(problem, tableau, state, t, step)
+        except SolveError:
+            break
+        behind, slope = MeshDAE(state), attach(back @ stages.du, k)
+        slope[k:] = differentiation_row(nodes, 0.0) @ stages.u[:, k:] / step
+        if low:  # derivatives of unknowns in the null space are known now, and the others follow
+            restart_failure(problem, behind, slope, t, step)
+        else:
+            if changed:
+                _require_kept(problem, behind, back @ stages.u, t)
+            behind[k:] = back @ stages.u[:, k:]
+        behind.polynomial = EndDerivative(slope.view(np.ndarray))
+        first = behind if first is None else first
+        remains, scale = (np.zeros(1), 0.0) if low else violation(problem, behind, t + _distance(t, step))
+        if (np.abs(remains) <= RESTART_VIOLATION * scale).all():
+            return behind
+    return state if first is None else first
 
 
 def _require_kept(problem: ProblemDAE, u: MeshDAE, taken: Vector, t: float) -> None:
