@@ -43,8 +43,9 @@ def modelica(
 
     Where the directory has scripts of OpenModelica (.mos) their models are read, with the values that the
     scripts print as what is expected; else the last model of each text, or the examples of a library, and
-    values are those of rumoca's own simulation, or of another method where that fails. Every model has a
-    process of its own; one that dies, or raises no error of dae_sdc, has crashed. Right is within 1 %.
+    values are those of rumoca's own simulation, or of another method where that fails or differs. They are
+    solved as files are. Every model has a process of its own; one that dies, or raises no error of dae_sdc,
+    has crashed. Right is within 1 %.
     """
     if not Path(corpus).is_dir():
         raise InputError(f"{corpus} is no directory of Modelica texts")
