@@ -225,11 +225,8 @@ def _event(given: Any, place: int) -> Event:
     for what, text in (("name", event.name), ("message", event.message)):
         if not isinstance(text, str):
             raise InputError(f"{what} of {label} must be a text; got {text!r}")
-    takes_before = (
-        (event.change, f"change of {label}", event.implicit),
-        (event.only, f"only of {label}", True),
-    )
-    for function, who, three in ((event.function, label, False), *takes_before):
+    called = [(event.function, label, False), (event.change, f"change of {label}", event.implicit)]
+    for function, who, three in (*called, (event.only, f"only of {label}", True)):
         if function is None:
             continue
         if not callable(function):
@@ -597,10 +594,7 @@ def _leaves(value: LineFunction, a: float, b: float, at_a: float) -> float:
     """Where a function that has another sign at b leaves that which it has at a."""
     sign = np.sign(at_a)
     while b - a > 0.25 * EPS and a < (middle := 0.5 * (a + b)) < b:
-        if np.sign(value(middle)) == sign:
-            a = middle
-        else:
-            b = middle
+        a, b = (middle, b) if np.sign(value(middle)) == sign else (a, middle)
     return b if at_a else a
 
 

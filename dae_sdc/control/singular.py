@@ -436,10 +436,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         start = end_of(L.u[0], L.time, watched)
         # Small changes in no special direction: of numbers of usual size, and of those that the state has.
         own, direction = np.abs(start.u), 0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2)
-        asides = (
-            PROBE_DISTANCE * size * direction for size in (1.0 + own, np.where(own > LEAST_SIZE, own, 1.0))
-        )
-        probes = [Place(start.t, start.u + aside, start.du) for aside in asides]
+        sizes = 1.0 + own, np.where(own > LEAST_SIZE, own, 1.0)
+        probes = [Place(start.t, start.u + PROBE_DISTANCE * size * direction, start.du) for size in sizes]
         usual = np.min([np.abs(watched.values(probe)) for probe in probes], axis=0)
         for at in np.flatnonzero(np.abs(watched.values(start)) <= ZERO_AT_START * usual).tolist():
             self._report(passage(watched, at, start, probes[1:], ZERO_AT_START), "begins at")
@@ -508,12 +506,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _crossings(self, watched: Watched, part: WatchedStep, at: int) -> Iterator[Passage | None]:
         """Singular points on a step where a determinant changes its sign."""
-        value, thetas = determinant(watched, part.at, at), np.linspace(0.0, 1.0, SAMPLES_WITHIN).tolist()
-        ends = value(0.0), value(1.0)
-        if ends[0] * ends[1] < 0.0:
-            thetas, values = [0.0, 1.0], list(ends)
-        else:
-            values = [value(theta) for theta in thetas]
+        value = determinant(watched, part.at, at)
+        count = 2 if value(0.0) * value(1.0) < 0.0 else SAMPLES_WITHIN
+        thetas = np.linspace(0.0, 1.0, count).tolist()
+        values = [value(theta) for theta in thetas]
         for i, (here, there) in enumerate(pairwise(values)):
             if here * there < 0.0:
                 theta = zero_between(value, thetas[i], thetas[i + 1])
@@ -533,9 +529,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             before = [WatchedStep(self._steps.last[-1], watched, self._steps.straight)] if marks & 4 else []
             for at in range(len(watched)):
                 self._report(self._touched(watched, [*before, part], at))
-        if marks & 8:
-            for at in range(len(watched)):
-                self._bounce(watched, part, at)
+        for at in range(len(watched)) if marks & 8 else ():
+            self._bounce(watched, part, at)
 
     def _touched(self, watched: Watched, steps: list[WatchedStep], at: int) -> Passage | None:
         """The first singular point on steps in a row where a determinant does not change its sign."""

@@ -205,11 +205,8 @@ def of_function(op: Op, values: tuple[int, ...]) -> int:
             return shrinking if negative else growing
         if op is Op.COSH:
             return (growing + shrinking) * _INVERSE_OF_2 % PRIME
-        odd = (growing - shrinking) % PRIME
-        if op is Op.SINH:
-            odd = odd * _INVERSE_OF_2 % PRIME
-        else:
-            odd = odd * pow(growing + shrinking, -1, PRIME) % PRIME
+        factor = _INVERSE_OF_2 if op is Op.SINH else pow(growing + shrinking, -1, PRIME)
+        odd = (growing - shrinking) * factor % PRIME
         return (PRIME - odd) % PRIME if negative else odd
     if op in _ODD:
         residue = random_residue(op.name, size)

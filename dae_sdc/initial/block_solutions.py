@@ -87,9 +87,8 @@ class Plan:
         owner = {j: number for number, group in enumerate(groups) for j in self.open(group)}
         seen, rows = {at}, lacking
         while rows:
-            near = {
-                owner[j] for i in rows for j in self.system.rows([i]).depends.tolist() if j in owner
-            } - seen
+            depends = (j for i in rows for j in self.system.rows([i]).depends.tolist())
+            near = {owner[j] for j in depends if j in owner} - seen
             for number in sorted(near, reverse=True):
                 if len(self.open(groups[number])) > len(groups[number].rows):
                     return number

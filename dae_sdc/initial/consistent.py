@@ -64,10 +64,8 @@ class SolvedBlock:
 
     def and_again(self, other: SolvedBlock) -> SolvedBlock:
         """The record after the block was solved once more, with the sums of both records."""
-        counts = {
-            name: getattr(self, name) + getattr(other, name)
-            for name in ("times", "paths", "complex", "real", "singular", "lost")
-        }
+        summed = ("times", "paths", "complex", "real", "singular", "lost")
+        counts = {name: getattr(self, name) + getattr(other, name) for name in summed}
         kind, reason = (other.kind, other.reason) if other.kind == "newton" else (self.kind, self.reason)
         return replace(self, kind=kind, reason=reason, **counts)
 
@@ -184,9 +182,8 @@ class Initial:
         before = {change.name: change.before for change in self.changed}
         width = max(map(len, self.names))
         lines = [f"{self.title} at t = {self.t:g}"]
-        for name, unit, value, slope in list(zip(self.names, self.units, self.u, self.du, strict=True))[
-            :MOST_LINES
-        ]:
+        rows = list(zip(self.names, self.units, self.u, self.du, strict=True))
+        for name, unit, value, slope in rows[:MOST_LINES]:
             said = ["fixed"] if name in self.fixed else []
             said += [f"was {before[name] + 0.0:.10g}"] if name in before else []
             said += ["free"] if name in self.free else []

@@ -378,10 +378,8 @@ class CurveArrayProblem(ArrayProblem):
         """What a function of u, u' and t says at the points of a stencil on the polynomial."""
         coefficients = np.vstack([u, z / np.arange(1.0, len(z) + 1.0)[:, None]])
         places, turn = np.array(stencil.points), self._near.time / step
-        of_times = along(
-            lambda u, du, at: function(u, du * turn, at), coefficients, places, t + places * step
-        )
-        return list(of_times)
+        times = t + places * step
+        return list(along(lambda u, du, at: function(u, du * turn, at), coefficients, places, times))
 
     def _residual(
         self, t: float, u: Vector, z: Vector, step: float, stencil: Stencil

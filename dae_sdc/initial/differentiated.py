@@ -314,9 +314,8 @@ class ProblemJets(JetSystem):
                     parts[k] = term if k not in parts else parts[k] + term
             blocks.append(self._columns(parts, at.size))
             places.append(at)
-        stacked = (
-            sparse.vstack(blocks, format="csr") if any(map(sparse.issparse, blocks)) else np.vstack(blocks)
-        )
+        is_sparse = any(map(sparse.issparse, blocks))
+        stacked = sparse.vstack(blocks, format="csr") if is_sparse else np.vstack(blocks)
         return stacked[np.argsort(np.concatenate(places))]
 
     def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
@@ -343,10 +342,8 @@ class ProblemJets(JetSystem):
         moved = np.abs(np.vstack([curve, np.zeros_like(typical)])) + typical
         parts = [abs(stiffness) @ moved[k] + abs(mass) @ moved[k + 1] for k in range(len(moved) - 1)]
         # By Leibniz' rule, without the derivatives of the coefficients.
-        scale = [
-            sum(comb(k, m) * parts[m][i] for m in range(k + 1))
-            for i, k in zip(equations, orders, strict=True)
-        ]
+        pairs = zip(equations, orders, strict=True)
+        scale = [sum(comb(k, m) * parts[m][i] for m in range(k + 1)) for i, k in pairs]
         return matrix, np.array(scale)
 
     def _linearized(self, curve: Vector, order: int) -> tuple[Any, Any]:
@@ -387,11 +384,9 @@ def structure_near(problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[A
     orders |= {(int(i), int(j)): 1 for i, j in zip(*mass.nonzero(), strict=True)}
     entries = np.array([(i, j, k) for (i, j), k in sorted(orders.items())], dtype=np.int64).reshape(-1, 3)
     shape = (problem.n, problem.n)
-    signature = Signature.make(
-        (entries[:, 0], entries[:, 1], entries[:, 2]), shape, problem.names, problem.equation_names
-    )
-    found = structure(signature)
-    rows, columns, order = entries[entries[:, 2] == found.d[entries[:, 1]] - found.c[entries[:, 0]]].T
+    rows, columns, order = entries.T
+    found = structure(Signature.make((rows, columns, order), shape, problem.names, problem.equation_names))
+    rows, columns, order = entries[order == found.d[columns] - found.c[rows]].T
     of_rates, of_unknowns = (np.asarray(half[rows, columns]).ravel() for half in here)
     matrix = sparse.csr_matrix((np.where(order, of_rates, of_unknowns), (rows, columns)), shape=shape)
     return found if floating_rank(matrix, found.fine).rank == problem.n else None

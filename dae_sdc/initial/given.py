@@ -154,10 +154,8 @@ def bounds_of_model(model: Any, given: Mapping[str, Any] | None) -> dict[str, An
         for name, low, high in ends
         if low is not None or high is not None
     }
-    return own | {
-        name_of(*model.unknown(name)): ends
-        for name, ends in bounds_of(given, model.names, f"unknown of model {model.name}").items()
-    }
+    others = bounds_of(given, model.names, f"unknown of model {model.name}")
+    return own | {name_of(*model.unknown(name)): pair for name, pair in others.items()}
 
 
 def require_within(title: str, values: Iterable[tuple[str, float]], bounds: Bounds) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import ctypes
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -163,11 +161,7 @@ def _system(form: Any, model: Any, t: float, parameters: tuple[float, ...]) -> M
         return None
     found = next((one for one in form.systems.values() if one and one.parameters == parameters), None)
     if found is None:
-        own = copy.copy(model)
-        own.parameters_by_name = {
-            name: replace(entry, value=value)
-            for (name, entry), value in zip(model.parameters_by_name.items(), parameters, strict=True)
-        }
+        own = model.with_values(dict(zip(model.parameters_by_name, parameters, strict=True)))
         with suppress(DAEError):
             found = ModelJets(own, t)
         form.systems.clear()

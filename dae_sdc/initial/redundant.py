@@ -88,10 +88,8 @@ def square_function(problem: Any, near: Any) -> Any:
         model = trace_problem(wide).model
         for name in list(model.names)[n:]:
             del model.variables_by_name[name], model._index[name]
-        chosen = square(model)
-        if chosen is model:
-            return problem
-        return _with_chosen(problem, model, chosen)
+        if (chosen := square(model)) is not model:
+            return _with_chosen(problem, model, chosen)
     return problem
 
 

@@ -262,6 +262,7 @@ class Ways:
         weights: Vector,
         start: Vector | None,
     ) -> Projection:
+        begun = start is not None or self._restarted
         return project(
             x[jets],
             self.system.functions(x, jets, stage),
@@ -271,9 +272,7 @@ class Ways:
             start=None if start is None else start[jets],
             sizes=self.given.sizes[jets],
             bounds=None if self.given.bounds is None else self.given.bounds[:, jets],
-            most_iterations=MOST_PROJECTION_STEPS
-            if start is None and not self._restarted
-            else SEARCH.restart_iterations,
+            most_iterations=SEARCH.restart_iterations if begun else MOST_PROJECTION_STEPS,
         )
 
     def _fail(self, failure: _Failure) -> None:
@@ -716,9 +715,8 @@ class Solver(Ways):
                 one = way(start, held, 1.0 / given.sizes)
                 if one is not None:  # any solution counts, not only the one nearest to the start
                     one = way(one, held, 1.0 / given.sizes)
-                if one is None or len(found) >= SEARCH.most_solutions:
-                    continue
-                if self._is_new(one, (x, *found), held):
+                wanted = one is not None and len(found) < SEARCH.most_solutions
+                if one is not None and wanted and self._is_new(one, (x, *found), held):
                     found.append(self._without_remainders(one))
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
 

@@ -342,9 +342,8 @@ class Reader:
             try:
                 found = self._polynomials(isolated)
             except _UndecidedError as undecided:
-                open_choices += [
-                    {**self._choices, undecided.node: option} for option in reversed(undecided.options)
-                ]
+                options = reversed(undecided.options)
+                open_choices += [{**self._choices, undecided.node: option} for option in options]
                 if count + len(open_choices) > MOST_BRANCHES:
                     raise NotPolynomialError(f"more than {MOST_BRANCHES} branches") from None
                 continue
@@ -387,13 +386,10 @@ class Reader:
         for variable, column in columns.items():
             if isolated and variable not in used:
                 raise NotPolynomialError(f"nothing depends on {names[column]}")
-        straight = {
-            j: (
-                {columns[key[0][0]]: value.real for key, value in line.items() if key},
-                line.get((), 0.0).real,
-            )
-            for j, line in lines.items()
-        }
+        straight: dict[int, tuple[dict[int, float], float]] = {}
+        for j, line in lines.items():
+            slopes = {columns[key[0][0]]: value.real for key, value in line.items() if key}
+            straight[j] = slopes, line.get((), 0.0).real
         return Polynomials(
             _system(rows, columns),
             names,

@@ -463,11 +463,8 @@ class LinearElimination:
 
     def _with(self, node: int, told: Mapping[int, int]) -> int:
         graph = self.graph
-        replaced = {
-            graph.variable(j, order): graph.total_derivative(told[j], order)
-            for j, order in graph.jets_of(node)
-            if j in told
-        }
+        jets = [(j, k) for j, k in graph.jets_of(node) if j in told]
+        replaced = {graph.variable(j, k): graph.total_derivative(told[j], k) for j, k in jets}
         return graph.substitute([node], replaced)[0]
 
     def told(self) -> dict[int, int]:

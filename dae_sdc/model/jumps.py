@@ -215,11 +215,10 @@ class Jumps:
     def timed_values(self, parameters: Vector, times: Vector) -> Vector:
         """Borders and values of the timed jumps, shape (2 T, K)."""
         assert self.timetable is not None
-        inputs = [
-            times if source.kind == "t" else np.full(len(times), parameters[source.index])
-            for source in self.timetable.inputs
-        ]
-        return self.timetable.evaluate(np.array(inputs).reshape(len(inputs), len(times)))
+        inputs = np.empty((len(self.timetable.inputs), len(times)))
+        for row, source in zip(inputs, self.timetable.inputs, strict=True):
+            row[:] = times if source.kind == "t" else parameters[source.index]
+        return self.timetable.evaluate(inputs)
 
 
 def jumps_as_programs(sided: Sided, names: Sequence[str], given: Callable[[Leaf], Input | None]) -> Jumps:

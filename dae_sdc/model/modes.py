@@ -62,10 +62,8 @@ def stand_out(graph: Graph, roots: Sequence[int], group: Sequence[tuple[Jump, in
         rows.append(graph.numeric(graph.substitute(roots, put), value))
     for below, above, *on_border in zip(*rows, strict=True):
         room = 1e-9 * (1.0 + abs(below) + abs(above))
-        outside = [
-            np.maximum(each - np.maximum(below, above), np.minimum(below, above) - each) for each in on_border
-        ]
-        if (np.array(outside) > room).any():
+        low, high = np.minimum(below, above), np.maximum(below, above)
+        if any((np.maximum(each - high, low - each) > room).any() for each in on_border):
             return True
     return False
 
@@ -113,10 +111,8 @@ def sliding(
     extended = copied(model, "sliding", parameters)
     graph = extended.graph
     shares = [_new_unknown(extended, "share") for _ in slides]
-    values = {
-        slide.jump.node: graph.variable(extended._index[name], 0)
-        for slide, name in zip(slides, shares, strict=True)
-    }
+    unknowns = [graph.variable(extended._index[name], 0) for name in shares]
+    values = dict(zip((slide.jump.node for slide in slides), unknowns, strict=True))
     for slide in slides:
         for jump, sign in slide.beside:
             below, on_border, above = jump.values[::sign]

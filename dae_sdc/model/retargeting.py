@@ -354,10 +354,8 @@ class Retargeting:
 @functools.cache
 def _substitutes() -> dict[int, Any]:
     """What takes the places of functions of :mod:`math` and NumPy, by the ids of these."""
-    substitutes: dict[int, Any] = {}
-    for name, other in _MATH.items():
-        if hasattr(math, name):
-            substitutes[id(getattr(math, name))] = _chosen(getattr(math, name), getattr(np, other))
+    pairs = ((getattr(math, name), getattr(np, other)) for name, other in _MATH.items())
+    substitutes: dict[int, Any] = {id(one): _chosen(one, other) for one, other in pairs}
     substitutes[id(math.hypot)] = _chosen(math.hypot, lambda *x: np.sqrt(sum(one * one for one in x)))
     substitutes[id(math.log)] = _chosen(
         math.log, lambda x, base=None: np.log(x) if base is None else np.log(x) / np.log(base)
@@ -586,8 +584,7 @@ class _Sparse:
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, int | float):
             return _Sparse(self.matrix * other)
-        is_array = isinstance(self.matrix, sparse.sparray)
-        if is_array or isinstance(other, Scalar):
+        if isinstance(self.matrix, sparse.sparray) or isinstance(other, Scalar):
             raise Untraceable("multiplies a sparse matrix by an expression")
         return self @ other
 

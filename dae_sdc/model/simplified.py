@@ -676,10 +676,8 @@ class _TrivialElimination:
             expression = model._expressions[i] if root == model.roots[i] else None
             simplified.add_root(made[root], model.equation_names[i], expression)
         named = dict(zip(model.names, nodes, strict=True))
-        gone = [name for j, name in enumerate(named) if j not in places]
-        removed = {name: Removed(name, named[name], model) for name in gone}
-        conditions = () if self.fold else self.constants.conditions()
-        simplified.conditions = conditions
+        removed = {name: Removed(name, named[name], model) for j, name in enumerate(named) if j not in places}
+        simplified.conditions = conditions = () if self.fold else self.constants.conditions()
         used_up = tuple(name for i, name in enumerate(model.equation_names) if i not in rows)
         numbers = {name: parameter.value for name, parameter in model.parameters_by_name.items()}
         how = self.level, self.fold

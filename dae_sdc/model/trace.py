@@ -473,13 +473,8 @@ def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
 @once
 def _traced_class(cls: type[ProblemDAE], switch_names: tuple[str, ...] | None) -> type[ProblemDAE]:
     """The subclass of a class whose equations were read, with switches of these names where they jump."""
-    own: dict[str, Any] = {
-        "eval_f": TracedEquations.eval_f,
-        "__module__": cls.__module__,
-        "__doc__": cls.__doc__,
-        "__qualname__": cls.__qualname__,
-        "untraced": cls,
-    }
+    own: dict[str, Any] = {name: getattr(cls, name) for name in ("__module__", "__doc__", "__qualname__")}
+    own |= {"eval_f": TracedEquations.eval_f, "untraced": cls}
     if switch_names is not None:
         own["switch_names"] = switch_names
     base = TracedEquations if switch_names is None else SwitchingTracedEquations

@@ -348,8 +348,7 @@ def _leaving(mode: Mode) -> Iterable[Event]:
     """The events at which a mode ends, two for each jump that slides: at its value below, and above."""
     for slide, share in zip(mode.slides, mode.shares, strict=True):
         place = mode.equations.problem.names.index(share)
-        for value in slide.values:
-            other = sum(slide.values) - value
+        for value, other in (slide.values, slide.values[::-1]):
             about: dict[str, Any] = {"terminal": True, "direction": -1.0, "name": f"'{slide.name}' is left"}
             yield Event(partial(_room, place, value, 1.0 if other > value else -1.0), **about)
 

@@ -155,9 +155,8 @@ def is_function(problem: ProblemDAE | type[ProblemDAE]) -> bool:
 
 def is_of_user(problem: ProblemDAE | type[ProblemDAE]) -> bool:
     """Whether the ``eval_f`` of a problem, or of a class, is a user's and not the library's."""
-    for base in (problem if isinstance(problem, type) else type(problem)).__mro__:
-        if "eval_f" in vars(base):
-            break
+    bases = (problem if isinstance(problem, type) else type(problem)).__mro__
+    base = next((base for base in bases if "eval_f" in vars(base)), object)
     users = ("dae_sdc.model.functions", "dae_sdc.dae.adapter")
     return not base.__module__.startswith("dae_sdc.") or base.__module__ in users
 

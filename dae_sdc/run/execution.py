@@ -58,7 +58,6 @@ from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import MOST_INACCURATE, Solution, about_problem, in_transients, put_down_of
-from dae_sdc.run.start import Start
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, Recent, TimeBar, told_before
 from dae_sdc.sweepers.direct import DirectMethod
@@ -510,8 +509,15 @@ class Execution:
             solution = solution.reached(found.done, found.sizes)
         elif self.plan.t_eval is not None:
             solution = solution.at(self.plan.t_eval)
-        dropped = solution.dense is not None and not self.plan.keeps
-        return _not_empty(replace(solution, dense=None) if dropped else solution, self.plan.start)
+        if solution.dense is not None and not self.plan.keeps:
+            solution = replace(solution, dense=None)
+        if len(solution.t):
+            return solution
+        # It stays at its start where the run has reached none of the times asked for.
+        start = self.plan.start
+        u, du = (np.array(values)[None] for values in (start.u, start.du))
+        per_step = {name: np.zeros(1, values.dtype) for name, values in solution.per_step.items()}
+        return replace(solution, t=np.array([start.t0]), u=u, du=du, per_step=per_step)
 
     def _in_transients(self, solution: Solution, located: LocateEvents | None) -> str:
         """A remark on unknowns that change too fast at some times for the tolerance of a run."""
@@ -634,12 +640,3 @@ def root_logger_kept() -> Iterator[None]:
             if not _RUNS and (root.handlers, root.level) != (handlers, level):
                 root.handlers[:] = handlers
                 root.setLevel(level)
-
-
-def _not_empty(solution: Solution, start: Start) -> Solution:
-    """The solution; at its start where the run has reached none of the times asked for."""
-    if len(solution.t):
-        return solution
-    u, du = (np.array(values)[None] for values in (start.u, start.du))
-    per_step = {name: np.zeros(1, values.dtype) for name, values in solution.per_step.items()}
-    return replace(solution, t=np.array([start.t0]), u=u, du=du, per_step=per_step)

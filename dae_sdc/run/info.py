@@ -130,11 +130,10 @@ def _machine() -> dict[str, str]:
 
 def _problem(name: str, problem: ProblemDAE, of_function: str | None = None) -> Description:
     """What is known of a problem; of one made of a function with its docstring."""
-    known = f"class {type(problem).__name__}, index {problem.index}, {problem.n_diff} differential and "
-    known = f"{known}{problem.n_alg} algebraic" if of_function is None else f"a function of {problem.n}"
-    until = (
-        _interval(problem.interval, problem.time_unit) if of_function is None else "t_end is yours to give"
-    )
+    known, until = f"a function of {problem.n}", "t_end is yours to give"
+    if of_function is None:
+        known = f"class {type(problem).__name__}, index {problem.index}, {problem.n_diff} differential and "
+        known, until = f"{known}{problem.n_alg} algebraic", _interval(problem.interval, problem.time_unit)
     names = zip(problem.names, problem.units, strict=True)
     lines = [
         f"{name}: {problem.title}".removesuffix(": "),

@@ -33,8 +33,7 @@ LEAST_NODES, MOST_NODES = 2, 7  # Numbers of nodes of Radau IIA in runs to a tol
 
 def default_sweeper(rtol: float, nodes: int | None) -> str:
     """Name of the method for runs to a tolerance without a named sweeper: Radau IIA."""
-    if nodes is None:
-        nodes = default_nodes(rtol)
+    nodes = default_nodes(rtol) if nodes is None else nodes
     require_count("nodes", nodes)
     if not LEAST_NODES <= nodes <= MOST_NODES:
         raise InputError(f"with rtol and no sweeper, give {LEAST_NODES} to {MOST_NODES} nodes; got {nodes}")

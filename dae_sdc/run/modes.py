@@ -324,10 +324,8 @@ class Modes:
 
     def solution(self) -> Solution:
         """The whole solution."""
-        state = {
-            variable.name: float(variable.start.get(0, 0.0))
-            for variable in self.model.unknowns(self.parameters)
-        }
+        unknowns = self.model.unknowns(self.parameters)
+        state = {unknown.name: float(unknown.start.get(0, 0.0)) for unknown in unknowns}
         state |= {**(self.request.guesses or {}), **(self.request.u0 or {})}
         sides = {choice: bool(side) for choice, side in self._sides(state, self.t0, self.choices).items()}
         t, ended, ends, stands = self.t0, "", False, 0

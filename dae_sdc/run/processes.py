@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic, sleep
 from typing import Any
 
@@ -244,12 +245,8 @@ def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
 
 def end_job(message: str, code: int = 1, say: Callable[[str], None] | None = None) -> None:
     """Report an error of this rank and end all of them."""
-    comm = world()
-    text = f"rank {comm.Get_rank()}: {message}"
-    if say is None:
-        print(text, file=sys.stderr)
-    else:
-        say(text)
+    comm, tell = world(), say or partial(print, file=sys.stderr)
+    tell(f"rank {comm.Get_rank()}: {message}")
     for stream in (sys.stdout, sys.stderr, sys.__stderr__):
         if stream is not None:
             stream.flush()

@@ -125,9 +125,8 @@ def main(args: argparse.Namespace) -> int:
         if args.equations:
             if reduction.goal != "stages":
                 print("\nequations", *(f"  0 = {e}" for e in reduction.model.expressions), sep="\n")
-            print("\ninvariants")
-            for name, expression in zip(reduction.invariant_names, reduction.invariants, strict=True):
-                print(f"  {name}: {expression}")
+            invariants = zip(reduction.invariant_names, reduction.invariants, strict=True)
+            print("\ninvariants", *(f"  {name}: {e}" for name, e in invariants), sep="\n")
             if reduction.veil_expressions:
                 print("\nveils", *(f"  {symbol} = {e}" for symbol, e in reduction.veil_expressions), sep="\n")
         if args.code is not None:

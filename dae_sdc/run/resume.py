@@ -96,11 +96,6 @@ class Saving:
             tell(f"{error}; the run goes on without this checkpoint")
 
     @property
-    def steps(self) -> int:
-        """Number of steps in the checkpoint from which the run continues; 0 without one."""
-        return 0 if self.start is None else len(self.start["record"]["t"])
-
-    @property
     def parameters(self) -> dict[str, Any]:
         """Entries for the parameters of a solution."""
         return {"resumed_at": self.start and self.start["time"]} if self.resume else {}

@@ -88,11 +88,10 @@ def model_of(model: ModelLike, params: Mapping[str, Any] | None, simplified: boo
 def _analysed(model: Model) -> Structure | None:
     """The structure of a model; None if structural analysis fails or its system Jacobian is singular."""
     from dae_sdc.structure.analysis import structure
-    from dae_sdc.structure.signature import StructureError
 
     try:
         analysed = structure(model, differentiation=False)
-    except (StructureError, InputError):
+    except InputError:
         return None
     return analysed if analysed.regular else None
 

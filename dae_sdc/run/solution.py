@@ -207,8 +207,7 @@ class Solution(Tabulated):
         def exact(record: EventRecord) -> EventRecord:
             if not len(record):
                 return record
-            assert self.dense is not None
-            rows = self.dense.sizes_at(record.t) > 0.0
+            rows = self._dense().sizes_at(record.t) > 0.0
             u = record.u.copy()
             u[rows] = self._corrected(record.t[rows])[0]
             return replace(record, u=u)

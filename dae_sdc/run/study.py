@@ -77,9 +77,8 @@ class Study:
             yield bar
 
     def __enter__(self) -> Study:
-        out = self.out
-        if out is not None:
-            on_root(self.comm, lambda: check_target(out))
+        if self.out is not None:
+            on_root(self.comm, partial(check_target, self.out))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -161,13 +161,12 @@ def integrate(
         tolerance = replace(tolerance, atol=tolerance.rtol * np.asarray(own.nominal, dtype=np.float64))
     times = output_times(request.t_eval, request.points, start, end)
     begin = begin or StartOfRun.at(own, request.u0, (start, end))
-    first = begin.u
-    tolerance.check_start(own, first)
+    tolerance.check_start(own, begin.u)
     if out is not None:
         check_target(out)
-    own.start_step(first, start)
-    check_consistent(own, first, start)
-    task = Task(own, solver, start, end, np.array(first), begin.du, tolerance, request)
+    own.start_step(begin.u, start)
+    check_consistent(own, begin.u, start)
+    task = Task(own, solver, start, end, np.array(begin.u), begin.du, tolerance, request)
     kept = own.n <= DENSE_LIMIT if request.dense is None else request.dense
     label: dict[str, Any] = {"problem": name or problem_name(own), "sweeper": solver, "quad": ""}
     label |= {"nodes": 0, "qdelta": "", "rtol": tolerance.rtol, "atol": tolerance.atol}

@@ -542,8 +542,7 @@ class RunningSweep:
     def _declare(self, outcome: Outcome) -> None:
         """Begin the table with the unknowns and times of a run."""
         about, count, events = outcome.about, len(outcome.t), list(outcome.events)
-        columns: list[tuple[Any, ...]] = [(column_of(name), "f8") for name in self.over]
-        columns += SCALARS
+        columns: list[tuple[Any, ...]] = [*((column_of(name), "f8") for name in self.over), *SCALARS]
         self.parameters |= about
         if self.reduction:
             names = [*about["names"], *about["others"]]

@@ -368,9 +368,8 @@ def _with_settings(problem: ProblemDAE, params: Mapping[str, Any]) -> ProblemDAE
         raise InputError(f"{problem.name} is already made; set {', '.join(more)} when you make it")
     if more:
         set_parameters(more)
-        params = {name: value for name, value in params.items() if name in settings}
-    for name, value in params.items():
-        setattr(problem, name, value)
+    for name in (name for name in settings if name in params):
+        setattr(problem, name, params[name])
     check_newton(problem.newton_tol, problem.newton_maxiter, problem.linear_solver)
     problem.check_properties()
     return problem

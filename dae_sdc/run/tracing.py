@@ -79,13 +79,9 @@ def _check_memory(problem: ProblemDAE, t: Vector, u: Vector, du: Vector) -> None
 
     wrong = np.empty((0, 2), dtype=np.intp)
     with uncounted(problem), np.errstate(all="ignore"), suppress(Exception):
-        values = np.array(
-            [
-                [again(k) for k in rows],
-                [again(k) for k in rows[::-1]][::-1],
-                *([again(k, (place,)) for k in rows] for place in elsewhere),
-            ]
-        )
+        in_order, backwards = [again(k) for k in rows], [again(k) for k in rows[::-1]][::-1]
+        from_elsewhere = [[again(k, (place,)) for k in rows] for place in elsewhere]
+        values = np.array([in_order, backwards, *from_elsewhere])
         random = max(np.abs(again(k, ((u[k], t[k]),)) - again(k)).max() for k in rows)
         size = np.abs([u[rows], du[rows]]).max(initial=0.0)
         differences = np.abs(values - values[0]).max(axis=0, initial=0.0)

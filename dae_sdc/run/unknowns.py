@@ -93,13 +93,8 @@ class Unknowns:
     ) -> dict[Jet, Vector]:
         """Values of unknowns and derivatives, with the needed ones if they are determined."""
         if self._known is None or self._known[0] is not u:
-            names = set(self.simplified.model.names)
-            state: dict[Jet, Vector] = {}
-            for at, entry in enumerate(entries):
-                jet = name_and_order(entry)
-                if jet[0] in names:
-                    state[jet] = u[:, at]
-            self._known = u, state
+            names, jets = set(self.simplified.model.names), enumerate(map(name_and_order, entries))
+            self._known = u, {jet: u[:, at] for at, jet in jets if jet[0] in names}
         known = self._known[1]
         missing = [jet for jet in needed if jet not in known]
         if not missing:
@@ -171,9 +166,8 @@ class Unknowns:
         for _ in range(MOST_ITERATIONS):
             change = _solved(stage.dense(x, range(count), t=t), stage.values(x, t=t).T).T
             own -= change
-            if bool(
-                (np.abs(change) <= CORRECTION_TOLERANCE * (1.0 + np.abs(own)))[np.isfinite(change)].all()
-            ):
+            settled = np.abs(change) <= CORRECTION_TOLERANCE * (1.0 + np.abs(own))
+            if settled[np.isfinite(change)].all():
                 break
         return np.where(np.abs(change) <= ACCEPTED_CORRECTION * (1.0 + np.abs(own)), own, np.nan)
 
