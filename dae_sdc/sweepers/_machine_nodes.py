@@ -338,9 +338,8 @@ class CompiledNodes(PythonNodes, Answers):
         step.most, step.tolerance, step.only_last, step.to_goal = how
         memory.norms = address(self._norms)
         if not self._steps:
-            self._steps = {f"dt_{name}": np.empty((M, M)) for name in ("q", "delta", "inverse")} | {
-                **{"coefficients": np.empty(M), "times": np.empty(M)}
-            }
+            self._steps = {f"dt_{name}": np.empty((M, M)) for name in ("q", "delta", "inverse")}
+            self._steps |= {"coefficients": np.empty(M), "times": np.empty(M)}
         self._steps |= {"q": np.ascontiguousarray(matrices.collocation.Qmat[1:, 1:]), "delta": matrices.delta}
         self._steps |= {"inverse": inverse, "places": np.array(matrices.nodes)}
         tell_addresses(step, self._steps)

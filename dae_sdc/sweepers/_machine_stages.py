@@ -418,11 +418,10 @@ class StageEquations(StageMatrices):
             self._make_matrices(pattern)
         steep = self.by_kernels and not self.in_turn
         memory.peaks, memory.peak_count = getattr(problem, "peaks", (0, 0)) if steep else (0, 0)
-        self._arrays["peak_values"] = np.empty((4, memory.peak_count))
-        tell_addresses(memory, {"peak_values": self._arrays["peak_values"]})
-        sizes = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
-        self._arrays |= sizes
-        tell_addresses(memory, sizes)
+        arrays = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
+        arrays["peak_values"] = np.empty((4, memory.peak_count))
+        self._arrays |= arrays
+        tell_addresses(memory, arrays)
         self._parameters: Any = None
         # Weights that compiled code knows, by the beginning of its fields.
         self._told: dict[str, Weights] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, log, sqrt
 from typing import NamedTuple
@@ -60,6 +60,7 @@ class Piece:
     slopes: Sequence[Vector]
     # Shape (n,). Sizes of the terms of the equations, where they are known from an earlier part.
     terms: Vector | None = None
+    _halves_at: dict[float, tuple[Vector, Vector]] = field(default_factory=dict, init=False)
 
     def at(self, t: float) -> tuple[Vector, Vector]:
         """u and u' at a time."""
@@ -74,10 +75,6 @@ class Piece:
         bend, twist = 3.0 * mean - 2.0 * before - after, before + after - 2.0 * mean
         value = first + (t - begin) * (before + part * (bend + part * twist))
         return value, before + part * (2.0 * bend + 3.0 * part * twist)
-
-    @cached_property
-    def _halves_at(self) -> dict[float, tuple[Vector, Vector]]:
-        return {}
 
     @cached_property
     def sizes(self) -> Vector:
@@ -150,10 +147,9 @@ def mass_matrix(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:
 def pencil_index(mass: Vector, stiffness: Vector) -> int | None:
     """Index of the constant pencil of two matrices by the shuffle algorithm; None where it is singular."""
     # D. Luenberger, Time-invariant descriptor systems, Automatica 14 (1978) 473.
-    mass, stiffness, n = mass.copy(), stiffness.copy(), len(mass)
-    scales = np.abs(mass).max(axis=1) + np.abs(stiffness).max(axis=1)
-    mass /= np.where(scales > 0.0, scales, 1.0)[:, None]
-    stiffness /= np.where(scales > 0.0, scales, 1.0)[:, None]
+    sizes = np.abs(mass).max(axis=1) + np.abs(stiffness).max(axis=1)
+    scales, n = np.where(sizes > 0.0, sizes, 1.0)[:, None], len(mass)
+    mass, stiffness = mass / scales, stiffness / scales
     for index in range(n + 1):
         rows, sizes, _ = np.linalg.svd(mass)
         rank = int((sizes > np.sqrt(KERNEL_TOLERANCE) * max(float(sizes[0]), 1e-300)).sum())
@@ -263,11 +259,9 @@ def kernel_turns(problem: ProblemDAE, u0: MeshDAE, t0: float) -> bool:
     n = problem.n
     if n > MOST_AMPLIFIED:
         return False
-    span = BESIDE_STATE * abs(problem.interval[1] - problem.interval[0])
+    span = max(BESIDE_STATE * abs(problem.interval[1] - problem.interval[0]), np.finfo(float).tiny)
     values = u0.view(np.ndarray)
-    span = max(span, np.finfo(float).tiny)
-    straight = [np.zeros(n), np.zeros(n)]
-    piece = Piece(problem, (t0, t0 + span), [values, values.copy()], straight)
+    piece = Piece(problem, (t0, t0 + span), [values, values.copy()], ())
     aside = BESIDE_STATE * piece.sizes * np.cos(np.arange(1.0, n + 1.0))
     piece.values[1][:] += aside
     piece.slopes = [aside / span, aside / span]

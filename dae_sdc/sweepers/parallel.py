@@ -336,13 +336,13 @@ class RankTeam(Team):
 
     def next_step(self) -> bool:
         """See :class:`Team`; the times of the slowest rank count."""
+        return self.trial.next_step(self._largest)
 
-        def agreed(times: Vector) -> Vector:
-            found = np.empty_like(times)
-            self.comm.Allreduce(times, found, op=self._mpi.MAX)
-            return found
-
-        return self.trial.next_step(agreed)
+    def _largest(self, numbers: Vector) -> Vector:
+        """The largest of each of these numbers on any rank."""
+        found = np.empty_like(numbers)
+        self.comm.Allreduce(numbers, found, op=self._mpi.MAX)
+        return found
 
     def share(self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None, ends: Any) -> bool:
         """See :class:`Team`; the exception of the lowest rank that has one is raised on all."""
@@ -410,8 +410,7 @@ class RankTeam(Team):
         failure = self._try(do, parts, lambda part: failed)
         self._own_costs[:] = [self._spent.get(part, 0.0) for part in range(count)]
         message = np.array([*self._own_costs, float(np.isnan(failed[0])), self._evaluation, -self._exchange])
-        found = np.empty_like(message)
-        self.comm.Allreduce(message, found, op=self._mpi.MAX)
+        found = self._largest(message)
         if found[count]:
             raise_one(self.comm, failure)
             return False

@@ -226,14 +226,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._u, self._du = u, du
         self._shown = ShownRows(L, u, du) if self.shows_stages else None
 
-    def _written(self) -> tuple[bool, bool]:
-        """Whether others have changed stages of u and of u' in the level, which count as known from here."""
-        return (False, False) if self._shown is None else self._shown.changed()
-
     def _adopt(self) -> None:
         """Take over what hooks and convergence controllers have assigned to, or written into, the stages."""
-        L, tableau = self.level, self._used
-        values, slopes = self._written()
+        L, tableau, shown = self.level, self._used, self._shown
+        values, slopes = (False, False) if shown is None else shown.changed()
         if not (values or slopes):
             return
         self._u[:], self._du[:] = rows_of(L)

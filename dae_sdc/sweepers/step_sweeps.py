@@ -476,9 +476,7 @@ class StepSweeps:
         if iterate.extrapolated and not iterate.sweeps and value <= L.params.restol:
             # Steps that only continue the last polynomial would all have errors of ``restol``, where a sweep
             # leaves much less: the residual is just above that, unless it is at round-off.
-            last, own = iterate.num_nodes - 1, iterate.nodes.owned
-            terms = iterate.nodes.from_last(self.solver.magnitude(last) if last in own else 0.0)
-            if not value <= RESIDUAL_ROUND_OFF * terms:
+            if not value <= RESIDUAL_ROUND_OFF * iterate.surroundings.residual_scale():
                 value = float(np.nextafter(L.params.restol, np.inf))
         L.status.residual = value
 
