@@ -31,15 +31,9 @@ from dae_sdc.run.target import make_problem
 
 MODULE = importlib.import_module("benchmarks.studies.peers.study")  # the name in its package is the function
 PEERS = peer_solvers.known_peers()
-LIKE = [peer for peer in PEERS if peer.like]
 
 
-@pytest.fixture(params=PEERS, ids=lambda peer: peer.name)
-def peer(request: pytest.FixtureRequest) -> Peer:
-    return installed(request.param)
-
-
-@pytest.fixture(params=LIKE, ids=lambda peer: peer.name)
+@pytest.fixture(params=[peer for peer in PEERS if peer.like], ids=lambda peer: peer.name)
 def like(request: pytest.FixtureRequest) -> Peer:
     return installed(request.param)
 
@@ -98,11 +92,12 @@ def ran(peer: Peer, case: Case, rtol: float, weights: str = "all", count: bool =
     return found
 
 
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_every_peer_solves_an_index_2_problem_and_tells_its_work(peer: Peer) -> None:
     problem = make_problem("simple")
     case = Case(problem)
     tells = peer.name != "rumoca"  # that takes one tolerance for all unknowns, too
-    found = ran(peer, case, 1e-5, "<=1" if tells else "all")
+    found = ran(installed(peer), case, 1e-5, "<=1" if tells else "all")
     exact = np.array(problem.u_exact(case.t_end))
     # The multiplier, out of the error test, is worse than the others by 1 / h.
     assert np.abs(found.end - exact)[:2].max() < 1e-3

@@ -17,7 +17,7 @@ from benchmarks.measuring.clock import Spent
 from benchmarks.measuring.processes import carry_out, common_sizes, largest_error
 from benchmarks.measuring.ranks import SERIAL, THREADS, VALUES, Call, Case, InTurn, Row, Timing
 from benchmarks.measuring.steps import FAMILIES
-from benchmarks.studies import auto as study
+from benchmarks.studies import auto as study, large as many_unknowns
 from benchmarks.studies.auto import Pairs, auto, low, measured
 from benchmarks.studies.large import large
 from benchmarks.studies.parallel import SPANS
@@ -42,8 +42,7 @@ def test_growth_of_a_run_and_of_one_step_are_told_apart(monkeypatch: pytest.Monk
         about = {"memory": 1e8, "factorization": 3, "error": 1e-9}
         return {"processor": 1e-6 * n**1.5 * steps, "steps": steps, **about}
 
-    study: Any = importlib.import_module("benchmarks.studies.large")
-    monkeypatch.setattr(study, "in_a_new_process", pretend)
+    monkeypatch.setattr(many_unknowns, "in_a_new_process", pretend)
     sizes = [1000, 10_000, 100_000]
     found = large(problems=["pipe-network"], sizes=sizes, rtols=[1e-6], compared=1, repetitions=1)
     rows = found.data
@@ -63,8 +62,7 @@ def test_growth_from_a_size_that_failed_is_not_told(monkeypatch: pytest.MonkeyPa
             raise RemoteError("no memory")
         return {"processor": 1.0, "steps": 5, "memory": 1e8, "factorization": 3, "error": 1e-9}
 
-    study: Any = importlib.import_module("benchmarks.studies.large")
-    monkeypatch.setattr(study, "in_a_new_process", pretend)
+    monkeypatch.setattr(many_unknowns, "in_a_new_process", pretend)
     found = large(problems=["transmission-line"], sizes=[20, 1000], rtols=[1e-6], compared=1, repetitions=1)
     assert len(found.data) == 1 and np.isnan(found.data["exponent_step"]).all()
     assert "no memory" in large.report(found)

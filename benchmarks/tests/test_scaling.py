@@ -299,9 +299,9 @@ def test_rows_of_a_study_can_be_evaluated_again() -> None:
     for n in SIZES.tolist():
         for ranks in (1, 2):
             time = 50 * even.computing(n, 4, ranks)
-            row = base | {"n": n, "ranks": ranks} | dict.fromkeys(("wall", "cpu", "computing"), time)
+            row = base | {"n": n, "ranks": ranks}
+            row |= dict.fromkeys(("wall", "cpu", "computing", "undisturbed"), time)
             row |= dict.fromkeys(("ratio_computing", "ratio_least"), time / (50 * even.computing(n, 4)))
-            row |= {"undisturbed": time}
             row |= {"exchange": NETWORK.gather(2, costs.row_bytes(n, 4)) if ranks == 2 else 0.0}
             row |= {"exchange_notes": NETWORK.gather(2, 64) if ranks == 2 else 0.0}
             row |= {"messages": 50 * (ranks - 1), "messages_notes": 10 * (ranks - 1)}

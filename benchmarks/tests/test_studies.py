@@ -104,9 +104,8 @@ def shows_many(rows: Rows, about: dict[str, Any], text: str) -> None:
         peers = np.char.startswith(several["way"], "ida")
         assert len(several) == (5 if ida.installed() else 3) and several["ratio"][0] == 1.0
         assert (several["error"][~peers] == several["error"][0]).all()
-        assert (several["error"][peers] <= several["error"][0]).all() and (
-            several["rtol"][peers] < 1e-3
-        ).all()
+        assert (several["error"][peers] <= several["error"][0]).all()
+        assert (several["rtol"][peers] < 1e-3).all()
         assert about[f"memory of {problem}"] < 1e8 and f"{problem}: 6 runs that are reduced take" in text
 
 
