@@ -339,8 +339,7 @@ def peers(result: Result, problem: str | None = None) -> Figure:
         logarithmic(axes, "error at the end, relative to scale + |u|", "time of a run [ms]")
         axes.invert_xaxis()
         axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-        handles = axes.get_legend_handles_labels()[0]
-        if handles:
+        if axes.get_legend_handles_labels()[0]:
             figure.legend(loc="outside right center")
         if without:
             words = f"never came to the end: {', '.join(map(style.text, without))}"

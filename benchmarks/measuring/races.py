@@ -141,13 +141,11 @@ class Race:
 def front(error: Vector, time: Vector) -> tuple[Vector, Vector]:
     """The runs that none other beats in both error and time, from cheap to accurate."""
     # Shapes: error and time (k,).
-    errors: list[float] = []
-    times: list[float] = []
-    for place in np.lexsort((error, time)):
-        if math.isfinite(error[place]) and (not errors or error[place] < errors[-1]):
-            errors.append(float(error[place]))
-            times.append(float(time[place]))
-    return np.array(errors), np.array(times)
+    places: list[int] = []
+    for place in np.lexsort((error, time)).tolist():
+        if math.isfinite(error[place]) and (not places or error[place] < error[places[-1]]):
+            places.append(place)
+    return error[places], time[places]
 
 
 def time_to(target: float, error: Vector, time: Vector) -> float:

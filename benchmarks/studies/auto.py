@@ -184,7 +184,6 @@ def report(result: Result) -> Iterator[str]:
     for row in data:
         yield f"{TEXT.line(row)}  {row['choice']}"
     slower = ", ".join(f"{row['problem']} (n = {row['n']})" for row in data[data["slower"]]) or "none"
-    allowed = result.parameters["allowed"]
-    yield f"above {allowed:g} of the serial time beyond noise: {slower} of {len(data)}"
+    yield f"above {result.parameters['allowed']:g} of the serial time beyond noise: {slower} of {len(data)}"
     if not data["equal"].all():
         yield f"other values than serially: {', '.join(data['problem'][~data['equal']])}"

@@ -71,9 +71,8 @@ def parallel(
     core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     asked = {"repetitions": repetitions, "core": core, "threads": list(workers), "ways": list(ways)}
     for case, ranks in rows.each(list(product(_cases(problems, sizes), (1, *workers))), "job"):
-        request = {"case": case, **asked}
         try:
-            with closing(rows_of(request, ranks, PATIENCE)) as news:
+            with closing(rows_of({"case": case, **asked}, ranks, PATIENCE)) as news:
                 for row in news:
                     rows.put(**row)
         except InputError:
@@ -94,8 +93,7 @@ def _cases(problems: Sequence[str], sizes: Sequence[int]) -> Iterator[dict[str, 
 
 @parallel.reports
 def report(result: Result) -> Iterator[str]:
-    repetitions = result.parameters["repetitions"]
-    yield f"medians of {repetitions} runs in turn with serial ones; times of the busiest"
+    yield f"medians of {result.parameters['repetitions']} runs in turn with serial ones; times of the busiest"
     yield from TEXT.lines(result.data)
     if np.isnan(result.data["wall"]).any():
         yield "nan: took more than a minute"

@@ -81,7 +81,6 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         runs[backend] = run
     timings = in_turn(runs, repetitions)
     times = {backend: [timing.wall / what.steps for timing in of] for backend, of in timings.items()}
-    ends = {backend: of[-1].end for backend, of in timings.items()}
     in_sweeper = in_turn({backend: run.time_in_the_sweeper for backend, run in runs.items()}, repetitions)
     for backend, run in runs.items():
         counts = run.work_of_a_step()
@@ -95,19 +94,18 @@ def _measure(rows: Table, what: Work, nodes: int, qdelta: str, repetitions: int)
         if backend == COMPILED and NUMPY in runs:
             pairs = zip(times[NUMPY], times[COMPILED], strict=True)
             row["ratio"] = median(slow / fast for slow, fast in pairs)
-            row["difference"] = steps.distance(ends[COMPILED], ends[NUMPY])
+            row["difference"] = steps.distance(timings[COMPILED][-1].end, timings[NUMPY][-1].end)
         rows.put(**row)
 
 
 @work.reports
 def report(result: Result) -> Iterator[str]:
     data, about = result.data, result.parameters
-    units = about["time_units"]
     yield (
         f"M={about['nodes']}, residual {about['restol']:g}; medians of {about['repetitions']} runs of "
         f"{data['steps'][0] if len(data) else 0} warm steps in turn; counts a step"
     )
     yield TEXT.head()
     for row in data:
-        yield TEXT.line(row, dt=f"{row['dt']:g} {units.get(str(row['problem']), '')}")
+        yield TEXT.line(row, dt=f"{row['dt']:g} {about['time_units'].get(str(row['problem']), '')}")
     yield "us/sweep: time in the sweeper, by sweeps; ratio: numpy / compiled; difference of their end values"

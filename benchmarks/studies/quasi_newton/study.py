@@ -279,7 +279,6 @@ def _by_ribs(data: Any, counts: Sequence[int], beside: bool) -> list[str]:
             text += f"{PUBLISHED_SUCCESS[method]:>8.1f} %" + (f" {time:.1f} us" if time else "")
         lines.append(text)
     if beside:
-        known = {count: PUBLISHED_RIBS.get(count) for count in counts}
-        times = "".join(f"{f'{time:.1f}' if time else '':>24}" for time in known.values())
+        times = "".join(f"{f'{time:.1f}' if time else '':>24}" for time in map(PUBLISHED_RIBS.get, counts))
         lines.append(f"{'BCM':<8}{times}  published, us")
     return lines

@@ -227,10 +227,8 @@ def report(result: Result) -> Iterator[str]:
     yield f"  {COMPARISON.head()}"
     for row in rows[rows["ranks"] > 1]:
         counted, expected = (row[f"messages{of}"] + row[f"messages_notes{of}"] for of in ("", "_expected"))
-        texts = {
-            **{"cores": "one" if row["pinned"] else "free", "same": "yes" if row["equal"] else "NO"},
-            "messages": f"{counted} / {expected}",
-        }
+        texts = {"cores": "one" if row["pinned"] else "free", "same": "yes" if row["equal"] else "NO"}
+        texts["messages"] = f"{counted} / {expected}"
         yield f"  {COMPARISON.line(row, **texts)}"
     yield from (
         "wall, computing: divided by that of one rank (the least of all runs by the least); exchanges: timed",

@@ -140,8 +140,7 @@ def constraints_of(terms: Terms, solution: Signals, p: int, hidden: int) -> Call
         return np.concatenate([-np.linalg.solve(derivative(rows, still[:p]), rest), still[p:]])
 
     def rate(u: Any, t: Any) -> Any:
-        du = motion(u, t)
-        return np.imag(bound(u + 1e-30j * du, t + 1e-30j)) / 1e-30
+        return np.imag(bound(u + 1e-30j * motion(u, t), t + 1e-30j)) / 1e-30
 
     def second_rate(u: Any, t: Any) -> Any:
         du = motion(u, t)

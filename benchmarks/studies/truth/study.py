@@ -133,7 +133,14 @@ def report(result: Result) -> list[str]:
     classes = [next((name for name, heads in GROUPS if m.startswith(heads)), "manifold") for m in methods]
     lines += _table("solves", solved, np.array(classes))
     lines += _table("others", others, others["kind"])
-    lines += ["", *_messages(data)]
+    lines.append("")
+    for outcome in OUTCOMES[1:]:
+        rows = data[data["outcome"] == outcome]
+        classes_of_messages = lines_by_message(rows)
+        if classes_of_messages:
+            lines.append(f"{outcome}: {len(rows)} runs, {len(classes_of_messages)} classes of messages")
+        for text, those in list(classes_of_messages.items())[: 12 if outcome == REFUSED else None]:
+            lines += [f"{len(those):6d}  {text}", f"        as {those[0]}"]
     noisy = data[data["warned"] != ""]
     if len(noisy):
         lines += ["", f"{len(noisy)} runs let a warning through that is none of dae_sdc, as"]
@@ -160,13 +167,3 @@ def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> Iterator[str]:
             counts = Counter(part["outcome"][of_family & ((keys == name) | (name == "all"))].tolist())
             cells.append(" ".join(f"{counts[outcome]:5d}" for outcome in OUTCOMES).rjust(30))
         yield f"{family:20s}" + "".join(cells)
-
-
-def _messages(data: NDArray[Any]) -> Iterator[str]:
-    for outcome in OUTCOMES[1:]:
-        rows = data[data["outcome"] == outcome]
-        kinds = lines_by_message(rows)
-        if kinds:
-            yield f"{outcome}: {len(rows)} runs, {len(kinds)} classes of messages"
-        for text, lines in list(kinds.items())[: 12 if outcome == REFUSED else None]:
-            yield from (f"{len(lines):6d}  {text}", f"        as {lines[0]}")

@@ -161,8 +161,7 @@ def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str =
         return Finding(DONE, "", steps=other.steps, solves=1)
     for k in range(RUNS):
         rng = np.random.default_rng([k, n, 41])
-        unknowns = 1.0 + ROUNDED * rng.standard_normal(n)
-        rounded = Units(unknowns, 1.0 + ROUNDED * float(rng.standard_normal()))
+        rounded = Units(1.0 + ROUNDED * rng.standard_normal(n), 1.0 + ROUNDED * float(rng.standard_normal()))
         if not _difference(ask(rounded), other, rtol):
             return Finding(DONE, f"{BY_ROUNDING}: {said} {told}", steps=other.steps, solves=k + 2)
     return Finding(FAILED, f"{DIFFERS}: {said} {told}", steps=other.steps, solves=RUNS + 1)
