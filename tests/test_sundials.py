@@ -305,8 +305,8 @@ def test_cvode_takes_ordinary_differential_equations_only() -> None:
 
 
 def test_a_run_that_takes_too_long_is_given_up() -> None:
-    solution = sundials(Oscillator(), rtol=1e-12, max_order=1, time_limit=0.01)
-    assert not solution.success and solution.message.startswith("the time limit of 0.01 s ran out at t=")
+    solution = sundials(Oscillator(), rtol=1e-12, max_order=1, time_limit=0.5)
+    assert not solution.success and solution.message.startswith("the time limit of 0.5 s ran out at t=")
 
 
 def test_solve_hands_over() -> None:
