@@ -189,10 +189,10 @@ LEAST_STEPS = 4  # Least number of steps that can fade or creep.
 MIRRORED_ERROR = 0.1  # Relative error up to which a determinant is the negative of its forecast.
 # ZERO_AT_START, PROBE_DISTANCE: determinant and singular values that count as zero at the start of a run,
 # relative to those at states that differ by this part of 1 + the sizes of the unknowns, and of these sizes
-# alone where they are above LEAST_SIZE.
+# alone where they are above LEAST_PROBED.
 ZERO_AT_START = 1e-9
 PROBE_DISTANCE = 1e-3
-LEAST_SIZE = 1e-10
+LEAST_PROBED = 1e-10
 MOST_POINTS_NAMED = 5  # Singular points that a message names.
 
 
@@ -436,7 +436,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         start = end_of(L.u[0], L.time, watched)
         # Small changes in no special direction: of numbers of usual size, and of those that the state has.
         own, direction = np.abs(start.u), 0.75 + 0.25 * np.cos(1.0 + np.arange(start.u.size) ** 2)
-        sizes = 1.0 + own, np.where(own > LEAST_SIZE, own, 1.0)
+        sizes = 1.0 + own, np.where(own > LEAST_PROBED, own, 1.0)
         probes = [Place(start.t, start.u + PROBE_DISTANCE * size * direction, start.du) for size in sizes]
         usual = np.min([np.abs(watched.values(probe)) for probe in probes], axis=0)
         for at in np.flatnonzero(np.abs(watched.values(start)) <= ZERO_AT_START * usual).tolist():
@@ -507,9 +507,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     def _crossings(self, watched: Watched, part: WatchedStep, at: int) -> Iterator[Passage | None]:
         """Singular points on a step where a determinant changes its sign."""
         value = determinant(watched, part.at, at)
-        count = 2 if value(0.0) * value(1.0) < 0.0 else SAMPLES_WITHIN
-        thetas = np.linspace(0.0, 1.0, count).tolist()
-        values = [value(theta) for theta in thetas]
+        ends = {0.0: value(0.0), 1.0: value(1.0)}
+        thetas = np.linspace(0.0, 1.0, 2 if ends[0.0] * ends[1.0] < 0.0 else SAMPLES_WITHIN).tolist()
+        values = [ends[theta] if theta in ends else value(theta) for theta in thetas]
         for i, (here, there) in enumerate(pairwise(values)):
             if here * there < 0.0:
                 theta = zero_between(value, thetas[i], thetas[i + 1])

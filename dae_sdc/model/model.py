@@ -193,23 +193,25 @@ class Equations:
             self._names_of_parameters = tuple(self.parameters_by_name)
         return self._names_of_parameters
 
+    @property
+    def parameter_values(self) -> dict[str, float | None]:
+        """Values of the parameters by name."""
+        return {name: parameter.value for name, parameter in self.parameters_by_name.items()}
+
     def unknowns(self, values: Mapping[str, float] | None = None) -> list[Variable]:
         """The unknowns with their start values and bounds, by default for the values of the parameters."""
-        numbers = {name: p.value for name, p in self.parameters_by_name.items()} if values is None else values
+        numbers = self.parameter_values if values is None else values
         return [variable.at(numbers) for variable in self.variables_by_name.values()]
 
     def with_values(self, values: Mapping[str, float]) -> Self:
-        """The same equations with other values of parameters."""
-        other, known = copy(self), self.parameters_by_name
-        other.parameters_by_name = {
-            name: replace(p, value=values.get(name, p.value)) for name, p in known.items()
-        }
+        """These equations with other values of parameters."""
+        other, known = copy(self), self.parameters_by_name.items()
+        other.parameters_by_name = {name: replace(p, value=values.get(name, p.value)) for name, p in known}
         return other
 
     def content(self) -> tuple[Any, ...]:
         """Names, parameters and values of equations at the random point: equal if models say the same."""
-        values = (parameter.value for parameter in self.parameters_by_name.values())
-        return (*self.equations_alone(), *values)
+        return (*self.equations_alone(), *self.parameter_values.values())
 
     def equations_alone(self) -> tuple[Any, ...]:
         """The content but for the values of parameters."""
@@ -553,9 +555,9 @@ class Model(Equations):
                 require_number(f"the bound of {name}", bound)
         if min is not None and max is not None and min > max:
             raise InputError(f"min of {name} in model {self.name} is above max; correct one")
-        new = Variable(name, unit, {}, {0} if fixed else set(), min, max)
+        new = Variable(name, unit, {}, set(), min, max)
         if start is not None:
-            self._enter_start(new, 0, start)
+            _enter_start(self, new, 0, start, fixed)
         self.add_variable(new)
         return symbolic.Unknown(name)
 
@@ -695,24 +697,7 @@ class Model(Equations):
             Whether it must not be changed.
         """
         name, order = self.unknown(unknown)
-        variable = self.variables_by_name[name]
-        self._enter_start(variable, order, value)
-        (variable.fixed.add if fixed else variable.fixed.discard)(order)
-
-    def _enter_start(self, variable: Variable, order: int, value: Any) -> None:
-        name, formula = name_of(variable.name, order), None
-        if getattr(value, "free_symbols", None):
-            (node,) = self.nodes([value])
-            leaves, formula = self.graph.leaves_of(node), Formula(self.graph, node, self.parameter_names)
-            if any(leaf.kind != "p" for leaf in leaves):
-                what = f"the start of {name} in model {self.name}"
-                raise InputError(f"{what} must be a number or made of parameters; got {value}")
-            needed = [self.parameters_by_name[formula.names[leaf.index]] for leaf in leaves]
-            value = formula.value({each.name: each.required(self.name) for each in needed})
-        variable.start[order] = _number(self, "start", name, value)
-        variable.formulas.pop(order, None)
-        if formula is not None:
-            variable.formulas[order] = formula
+        _enter_start(self, self.variables_by_name[name], order, value, fixed)
 
     def discrete(self, name: str, start: float = 0.0, *, unit: str = "") -> Any:
         """A new unknown that keeps its value but where :meth:`when` changes it.
@@ -884,6 +869,23 @@ def _number(model: Equations, what: str, name: str, value: Any) -> float:
     if not np.isfinite(number):
         raise InputError(f"{what} of {name} in model {model.name} must be finite; got {value!r}")
     return number
+
+
+def _enter_start(model: Equations, variable: Variable, order: int, value: Any, fixed: bool) -> None:
+    name, formulas = name_of(variable.name, order), dict[int | str, Formula]()
+    if getattr(value, "free_symbols", None):
+        (node,) = model.nodes([value])
+        leaves, formula = model.graph.leaves_of(node), Formula(model.graph, node, model.parameter_names)
+        formulas[order] = formula
+        if any(leaf.kind != "p" for leaf in leaves):
+            what = f"the start of {name} in model {model.name}"
+            raise InputError(f"{what} must be a number or made of parameters; got {value}")
+        needed = [model.parameters_by_name[formula.names[leaf.index]] for leaf in leaves]
+        value = formula.value({each.name: each.required(model.name) for each in needed})
+    variable.start[order] = _number(model, "start", name, value)
+    variable.formulas.pop(order, None)
+    variable.formulas |= formulas
+    (variable.fixed.add if fixed else variable.fixed.discard)(order)
 
 
 def _for_each(model: Model, what: str, given: Any, names: Sequence[str]) -> list[Any]:

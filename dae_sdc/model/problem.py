@@ -186,8 +186,7 @@ def _steep_arguments(
 
 def _sided(model: Any, follows: Callable[[Leaf], bool], unsure: bool = True) -> Sided:
     """The equations of a model with the values of their jumps as parameters, see ``jumps_of``."""
-    values = [parameter.value for parameter in model.parameters_by_name.values()]
-    numbers = [math.nan if value is None else float(value) for value in values]
+    numbers = [math.nan if p.value is None else float(p.value) for p in model.parameters_by_name.values()]
     guards = guards_of(model.graph, model.roots)
     roots, back = with_choices(model.graph, model.roots, follows, guards)
     jumps = jumps_of(model.graph, roots, numbers.__getitem__, follows, guards, unsure)

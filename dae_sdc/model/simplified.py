@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -111,14 +111,13 @@ class Simplified:
             return derivative(self.map[name].expression, order)
         return Unknown(name, order)
 
-    def node_of(self, unknown: Any) -> int:
-        """The node of an unknown of the original model, or of a derivative, in its graph."""
+    def _node(self, unknown: Any) -> int:
         name, order = self.original.unknown(unknown)
         return self.original.graph.total_derivative(self._nodes[name], order)
 
     def needed(self, unknown: Any) -> set[tuple[str, int]]:
         """Kept unknowns, with orders of derivatives, in the expression of an unknown or a derivative."""
-        jets, names = self.original.graph.jets_of(self.node_of(unknown)), self.original.names
+        jets, names = self.original.graph.jets_of(self._node(unknown)), self.original.names
         # Of equal expressions one is taken, in which removed unknowns may stand that cancel.
         return {(names[j], order) for j, order in jets if names[j] not in self.map}
 
@@ -147,11 +146,14 @@ class Simplified:
         ndarray
             The values.
         """
-        return self.number(unknown, self.node_of(unknown), values, t, self.numbers_with(parameters))
+        return self.evaluator(parameters)(unknown, values, t)
 
-    def numbers_with(self, given: Mapping[str, float] | None) -> dict[str, float | None]:
-        """Values of all parameters, some of which are given."""
-        numbers = {name: parameter.value for name, parameter in self.original.parameters_by_name.items()}
+    def evaluator(self, parameters: Mapping[str, float] | None) -> Callable[..., npt.NDArray[np.float64]]:
+        """The function :meth:`evaluate` of an unknown, values and t, for parameters that are checked once."""
+        return partial(self._number, self._numbers(parameters))
+
+    def _numbers(self, given: Mapping[str, float] | None) -> dict[str, float | None]:
+        numbers = self.original.parameter_values
         for name, value in (given or {}).items():
             require_name(f"parameter of model {self.model.name}", name, numbers)
             if self.folded and value != numbers[name]:
@@ -166,15 +168,14 @@ class Simplified:
                     condition({name: value for name, value in numbers.items() if value is not None})
         return numbers
 
-    def number(
+    def _number(
         self,
+        numbers: Mapping[str, float | None],
         unknown: Any,
-        node: int,
         values: Callable[[str, int], npt.ArrayLike],
         t: npt.ArrayLike | None,
-        numbers: Mapping[str, float | None],
+        node: int | None = None,
     ) -> npt.NDArray[np.float64]:
-        """Values of the expression of an unknown, see :meth:`evaluate`, for values of all parameters."""
         original = self.original
         names, parameters = original.names, original.parameter_names
 
@@ -185,11 +186,10 @@ class Simplified:
                 if t is None:
                     raise InputError(f"{unknown} of model {original.name} depends on time; give t")
                 return t
-            number = numbers[parameters[leaf.index]]
-            if number is None:
-                return original.parameters_by_name[parameters[leaf.index]].required(original.name)
-            return number
+            parameter = original.parameters_by_name[parameters[leaf.index]]
+            return replace(parameter, value=numbers[parameter.name]).required(original.name)
 
+        node = self._node(unknown) if node is None else node
         return np.asarray(original.graph.numeric([node], value)[0])
 
     def kept_values(
@@ -212,9 +212,9 @@ class Simplified:
             The values that follow from single given values; an unknown that only several values together
             determine is left out.
         """
-        graph, numbers = self.original.graph, self.numbers_with(parameters)
+        graph, numbers = self.original.graph, self._numbers(parameters)
         jet_values: dict[tuple[str, int], float] = {}
-        left = {self.node_of(name): float(value) for name, value in values.items()}
+        left = {self._node(name): float(value) for name, value in values.items()}
         before = -1
         while len(left) != before:
             before = len(left)
@@ -230,7 +230,7 @@ class Simplified:
                         continue
                     jet_values[jet] = 0.0
                     at_zero, rise = (
-                        float(self.number(jet[0], term, lambda *key: jet_values[key], t, numbers))
+                        float(self._number(numbers, jet[0], lambda *key: jet_values[key], t, term))
                         for term in (node, slope)
                     )
                     del jet_values[jet]
@@ -285,8 +285,7 @@ class Simplified:
             for at, entry in enumerate(names):
                 name, order = self.model.unknown(entry)
                 jet_values[name, order + shift] = state[..., at]
-        shape = np.shape(u)[:-1]
-        numbers = self.numbers_with(parameters)
+        shape, evaluate = np.shape(u)[:-1], self.evaluator(parameters)
         values: dict[str, npt.NDArray[np.float64]] = {}
         for name in self.original.names:
             missing = sorted(self.needed(name) - jet_values.keys())
@@ -295,7 +294,7 @@ class Simplified:
                 raise InputError(
                     f"the state does not tell {what}: {name_of(*missing[0])} is not in it; give du"
                 )
-            value = self.number(name, self.node_of(name), lambda *key: jet_values[key], t, numbers)
+            value = evaluate(name, lambda *key: jet_values[key], t)
             values[name] = np.broadcast_to(value, shape).copy()
         return values
 
@@ -679,7 +678,7 @@ class _TrivialElimination:
         removed = {name: Removed(name, named[name], model) for j, name in enumerate(named) if j not in places}
         simplified.conditions = conditions = () if self.fold else self.constants.conditions()
         used_up = tuple(name for i, name in enumerate(model.equation_names) if i not in rows)
-        numbers = {name: parameter.value for name, parameter in model.parameters_by_name.items()}
+        numbers = model.parameter_values
         how = self.level, self.fold
         return Simplified(model, simplified, removed, used_up, conditions, *how, named, numbers)
 

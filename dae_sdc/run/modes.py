@@ -305,8 +305,7 @@ class Modes:
         (first, last), (t0, t_end) = model.interval, (request.t0, request.t_end)
         self.t0, self.t_end = first if t0 is None else float(t0), last if t_end is None else float(t_end)
         self.times = output_times(self.request.t_eval, self.request.points, self.t0, self.t_end)
-        self.parameters = {name: entry.value for name, entry in model.parameters_by_name.items()}
-        self.parameters |= request.params or {}
+        self.parameters = model.parameter_values | (request.params or {})
         self.untimed = [choice for choice in self.choices if not choice.is_timed]
         self.timed = [choice for choice in self.choices if choice.is_timed]
         values = self.values = [float(value) for value in self.parameters.values()]

@@ -160,10 +160,9 @@ def solution_of(request: SolveOptions) -> Solution:
         option, how = WITHOUT[type(error)]
         if getattr(request, option) is not None and option != "simplify":
             raise
-        value, why, given = False, str(error), resolve(request.problem).simplified
-        request = (
-            request if given is None or option != "simplify" else request.changed(problem=given.original)
-        )
+        value, why = False, str(error)
+        if option == "simplify" and (given := resolve(request.problem).simplified) is not None:
+            request = request.changed(problem=given.original)
     other = solution_of(request.changed(**{option: value}))
     return other.with_remark(f"solved {how}: {why.partition(';')[0]}")
 

@@ -52,8 +52,7 @@ class Unknowns:
         self.parameters = dict(parameters)
         self.names: tuple[str, ...] = simplified.original.names
         self._known: tuple[Any, dict[Jet, Vector]] | None = None
-        # Nodes of unknowns and derivatives, and what must be known for them.
-        self._expressions: dict[str, tuple[int, set[Jet]]] = {}
+        self._needed: dict[str, set[Jet]] = {}  # What must be known for unknowns and derivatives.
 
     def __deepcopy__(self, memo: Any) -> Unknowns:
         return self  # its cache belongs to no run
@@ -75,9 +74,9 @@ class Unknowns:
         base, _ = name_and_order(name)
         if base not in self.names:
             raise InputError(unknown(f"name in model {self.simplified.original.name}", base, self.names))
-        if name not in self._expressions:
-            self._expressions[name] = self.simplified.node_of(name), self.simplified.needed(name)
-        node, needed = self._expressions[name]
+        if name not in self._needed:
+            self._needed[name] = self.simplified.needed(name)
+        needed = self._needed[name]
         jets = self._jets(needed, t, u, du, entries)
         missing = sorted(needed - jets.keys())
         if missing:
@@ -85,7 +84,7 @@ class Unknowns:
                 f"{name} of model {self.simplified.original.name} needs {name_of(*missing[0])}, which its "
                 f"equations do not tell from the state; solve without simplify"
             )
-        values = self.simplified.number(name, node, lambda *jet: jets[jet], t, self._numbers)
+        values = self._evaluate(name, lambda *jet: jets[jet], t)
         return np.broadcast_to(values, np.shape(t)).astype(np.float64)
 
     def _jets(
@@ -113,8 +112,8 @@ class Unknowns:
         return known
 
     @cached_property
-    def _numbers(self) -> dict[str, float | None]:
-        return self.simplified.numbers_with(self.parameters)
+    def _evaluate(self) -> Callable[..., Vector]:
+        return self.simplified.evaluator(self.parameters)
 
     @cached_property
     def _offsets(self) -> tuple[list[int], list[int]]:

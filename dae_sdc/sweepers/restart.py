@@ -245,22 +245,22 @@ def consistent_restart(
     tableau = radau_iia(RESTART_NODES)
     nodes = tableau.nodes
     back, first = interpolation_matrix(nodes, (0.0,))[0], None
-    for step in [h] if low else [h * part for part in RESTART_PARTS]:
+    for step in (h * part for part in RESTART_PARTS):
         try:
             stages = stages_without_guess(problem, tableau, state, t, step)
         except SolveError:
             break
         behind, slope = MeshDAE(state), attach(back @ stages.du, k)
         slope[k:] = differentiation_row(nodes, 0.0) @ stages.u[:, k:] / step
+        behind.polynomial = EndDerivative(slope.view(np.ndarray))
         if low:  # derivatives of unknowns in the null space are known now, and the others follow
             restart_failure(problem, behind, slope, t, step)
-        else:
-            if changed:
-                _require_kept(problem, behind, back @ stages.u, t)
-            behind[k:] = back @ stages.u[:, k:]
-        behind.polynomial = EndDerivative(slope.view(np.ndarray))
+            return behind
+        if changed:
+            _require_kept(problem, behind, back @ stages.u, t)
+        behind[k:] = back @ stages.u[:, k:]
         first = behind if first is None else first
-        remains, scale = (np.zeros(1), 0.0) if low else violation(problem, behind, t + _distance(t, step))
+        remains, scale = violation(problem, behind, t + _distance(t, step))
         if (np.abs(remains) <= RESTART_VIOLATION * scale).all():
             return behind
     return state if first is None else first
