@@ -662,28 +662,28 @@ def test_the_share_of_newtons_method_is_above_round_off() -> None:
 
 
 def test_weights_are_those_of_the_tolerance_and_the_index() -> None:
-    problem, h = HessenbergIndex3(), 0.1
-    u, out = np.array([2.0, -1.0, 0.0, 4.0, 5.0]), np.empty(5)
+    problem, h, u = HessenbergIndex3(), 0.1, np.array([2.0, -1.0, 0.0, 4.0, 5.0])
     tolerance = Tolerance.checked(problem, 1e-3, [1e-4, 1e-5, 1e-6, 1e-7, 1e-8])
     weights = tolerance.weights_of(problem, 10.0)
-    weights.fill(u, h, out)
+    out = weights.of_stages(u[None], h)
     plain = 1.0 / (10.0 * (np.array([1e-4, 1e-5, 1e-6, 1e-7, 1e-8]) + 1e-3 * np.abs(u)))
     # Eight times the scale of time, which is 1 before a run has begun.
     np.testing.assert_allclose(out, plain * (h / 8.0) ** np.array([0, 0, 1, 1, 2]), rtol=1e-14)
-    weights.fill(u, 0.0, out)
+    out = weights.of_stages(u[None], 0.0)
     np.testing.assert_allclose(out, plain * [1.0, 1.0, 0.0, 0.0, 0.0], rtol=1e-14)
 
 
 def test_weights_of_what_is_left_out_are_0() -> None:
-    problem, out = HessenbergIndex1(), np.empty(3)
-    Tolerance.checked(problem, 1e-3, None, ("y2",)).weights_of(problem, 1.0).fill(np.ones(3), 0.1, out)
+    problem = HessenbergIndex1()
+    weights = Tolerance.checked(problem, 1e-3, None, ("y2",)).weights_of(problem, 1.0)
+    out = weights.of_stages(np.ones((1, 3)), 0.1)
     np.testing.assert_allclose(out, [500.0, 0.0, 500.0])
 
 
 def test_a_weight_without_a_tolerance_is_finite() -> None:
-    problem, out = HessenbergIndex1(), np.empty(3)
-    Tolerance.checked(problem, 1e-3, 0.0).weights_of(problem, 1.0).fill(np.zeros(3), 0.1, out)
-    assert np.isfinite(out).all()
+    problem = HessenbergIndex1()
+    weights = Tolerance.checked(problem, 1e-3, 0.0).weights_of(problem, 1.0)
+    assert np.isfinite(weights.of_stages(np.zeros((1, 3)), 0.1)).all()
 
 
 def test_the_smallest_tolerance_is_allowed() -> None:

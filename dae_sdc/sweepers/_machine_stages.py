@@ -601,17 +601,14 @@ class MachineStages(StageEquations):
             status = int(self.act(own.ADVANCE, t0, h, (first, False, looks)))
         return status
 
-    def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
-        """Weighted norm of u' at the start by an implicit step of size h; inf if it cannot be solved."""
+    def starting_step(self, u0: MeshDAE, weights: Weights, t0: float, span: float) -> float:
+        """A size for the first step of an interval, see :func:`~dae_sdc.sweepers.steps_ahead.first_step`."""
         self.u0[:] = u0
-        self.du0.fill(0.0)
-        self.guess.fill(0.0)
-        self.forget()
-        self._memory.slot = -1
-        slope = self.act(own.SLOPE, t0, h)
-        self.forget()
+        self._begin_weights(weights)
+        step = self.act(own.FIRST, t0, span)
+        weights.scales.rate, weights.least_factor = self._memory.rate, 0.0
         self.count()
-        return slope
+        return step
 
     def solve_alone(self, system: NodeSystem, newton: ModifiedNewton, t0: float, h: float) -> None:
         """Solve the current stage with its own Jacobian and damping; raises as Newton's method does."""

@@ -1079,6 +1079,22 @@ def _weigh(a: Any, h: Any, known: Any, floor: Any) -> Any:
 
 
 @_view.method()
+def _begin_start(a: Any) -> None:
+    """Begin with u' = 0, and write weights by sizes that unknowns are to have, too."""
+    n, known = a.n, doubles(a.work)
+    a.slot = -1
+    for j in range(n):
+        doubles(a.du0)[j] = 0.0
+    for j in range(a.m * n):
+        doubles(a.guess)[j] = 0.0
+    a.weigh(0.0, False, False)
+    for j in range(n):
+        doubles(a.weights)[j] = abs(doubles(a.u0)[j])
+        known[j] = max(doubles(a.sizes)[j], doubles(a.expected)[j])
+    write_weights(a, 0.0, a.work, 0.0)
+
+
+@_view.method()
 def _weigh_plainly(a: Any, h: Any) -> None:
     n, k, out = a.n, a.n_diff, doubles(a.weights)
     of_rates = 1.0 / (h * (1.0 + mn.largest_of(doubles(a.du0), 0, k)))
@@ -1274,7 +1290,7 @@ for _function in (
     *(steps_ahead.end_of_step, steps_ahead.clipped, steps_ahead.take_steps, steps_ahead.decided),
     *(steps_ahead.count_solved, steps_ahead.accepted_ahead),
     *(steps_ahead.rejected_ahead, steps_ahead.failed_ahead, steps_ahead.repeats, steps_ahead.shortest),
-    steps_ahead.take_plain_steps,
+    *(steps_ahead.take_plain_steps, steps_ahead.first_step, steps_ahead.slope_at_start),
     *(own.solved_and_judged, own.corrections, own.iterate, own.linearize_near, own.solve_together),
     *(own.advance, own.estimate, own.error_at_end, own.defect, own.judge, own.renew, own.slope),
 ):
@@ -1305,8 +1321,8 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return 1.0 if a.next_stage(h) else 0.0
     if what == own.ROUNDING:
         return 1.0 if a.changes_by_rounding(t0, h) else 0.0
-    if what == own.SLOPE:
-        return float(own.slope(a, t0, h))
+    if what == own.FIRST:
+        return float(steps_ahead.first_step(a, t0, h))
     if what == own.SMALL:
         return 1.0 if a.residual_is_small(t0, h) else 0.0
     if what == own.WITHIN:

@@ -171,7 +171,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         return not cls.method.diagonally_implicit and cls.method.estimate_index > 0
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
+        """A size for the first step, see :func:`~dae_sdc.sweepers.steps_ahead.first_step`."""
         self.make_ready(u0, t0)
         return float(self._solver.starting_step(u0, t0, span))
 

@@ -392,7 +392,7 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
     return w.filtered() if w.factorize_real(h) else np.inf
 
 
-ADVANCE, JUDGE, SLOPE, RENEW, NEXT, AGAIN, SMALL, ROUNDING = range(8)
+ADVANCE, JUDGE, FIRST, RENEW, NEXT, AGAIN, SMALL, ROUNDING = range(8)
 CONTINUE, WEIGH, WITHIN, BETWEEN, BEYOND, STEPS = range(8, 14)
 """What the compiled function ``act`` may be asked for."""
 NOT_JUDGED = 1, False, False  # Its last arguments where stages are not to be judged.

@@ -110,7 +110,7 @@ class AccuracyGoal:
         return float(self.goal.numbers.remainder)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
+        """A size for the first step, see :func:`~dae_sdc.sweepers.steps_ahead.first_step`."""
         self.iterate.problem.start_step(u0, t0)
         self.goal.numbers.eta = 1.0
         return self.together.starting_step(u0, t0, span)

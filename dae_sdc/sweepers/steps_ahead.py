@@ -24,6 +24,7 @@ from dae_sdc.sweepers.simultaneous import (
     SINGULAR,
     SOLVED,
     UNDEFINED,
+    slope,
 )
 from dae_sdc.sweepers.tolerance import Outcome
 
@@ -57,6 +58,14 @@ NOT_REDUCED = 0.97
 UNEVEN_REPETITIONS = 3.0
 LEAST_STEP_ERROR = 1e-2  # Least error that the PI controller takes for that of the last step.
 
+FIRST_STEP_TRIALS = 8  # Largest number of trials of a first step size.
+# Least relative change in a first step, to the power k - 1 by which it divides rounding in unknowns of a
+# higher index k, in units of eps / rtol.
+FIRST_STEP_CHANGE = 100.0
+# Relative change in a first step, in units of eps, above which it is not by round-off alone.
+VISIBLE_CHANGE = 10.0
+# How many times a solution is assumed to change by its size in the interval before a step is known.
+CHANGES_IN_INTERVAL = 16.0
 # Distance from a time to be met, in steps, by which the last step may be stretched.
 TIME_SLACK = 1e-10
 # Distance between two times, relative to them, up to which they count as equal.
@@ -281,6 +290,46 @@ FAILURES_OF_ALL_NODES = 3.0
 # Failures that are forgotten with every solved step of the full number of nodes: with one, those that a
 # shorter step cures each time, as in front of a jump, do not add up.
 RECOVERY = 1.0
+
+
+def first_step(w: Any, t0: Any, span: Any) -> Any:
+    """A size for the first step of an interval, with the rate at which the solution changes there."""
+    # u may change in it by half the geometric mean of its size and of its tolerance. In a smaller step
+    # multipliers of index 3 would be lost in round-off.
+    w.begin_start()
+    longest, change, rate = 0.01 * span, 0.5 / np.sqrt(w.rtol), 0.0
+    step = longest
+    for _ in range(FIRST_STEP_TRIALS):
+        tried, seen = step, slope_at_start(w, t0, step)
+        if seen < np.inf:
+            rate = 2.0 * w.rtol * seen  # weights are those of u itself and of its size so far
+        step = 0.01 * tried if seen == np.inf else min(longest, change / max(seen, change / longest))
+        # u' by an implicit step depends on the step size, because a large step damps fast transients.
+        if step > 0.1 * tried:
+            break
+    if w.highest > 0:
+        # Unknowns of a higher index, whose u' does not enter the equations, follow from changes of the
+        # others, and are lost in round-off if these change too little: the step is enlarged as long as
+        # changes grow with it.
+        change, smallest = 2.0 * w.rtol * slope_at_start(w, t0, step) * step, VISIBLE_CHANGE * EPS
+        wanted = (FIRST_STEP_CHANGE * EPS / w.rtol) ** (1.0 / w.highest)
+        while step < 0.25 * span and smallest < change < wanted:
+            longer = min(4.0 * step, 0.25 * span)
+            before, change = change, 2.0 * w.rtol * slope_at_start(w, t0, longer) * longer
+            if change < 2.0 * before:
+                break  # the change does not come from u'
+            step = longer
+    # Where constraints change with time, an implicit step does not show u', and the rate is too small.
+    w.rate = max(rate, CHANGES_IN_INTERVAL / span)
+    return step
+
+
+def slope_at_start(w: Any, t0: Any, h: Any) -> Any:
+    """Weighted norm of u' at the start by an implicit step of size h, whose matrices are of no further use."""
+    w.forget()
+    seen = slope(w, t0, h)
+    w.forget()
+    return seen
 
 
 def take_steps(w: Any, x: Any) -> Any:

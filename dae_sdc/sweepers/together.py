@@ -319,11 +319,8 @@ class FewerNodes:
         return self._repeated
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
-        weights, stages = self.used.weights, self.used.stages
-        return weights.first_step(
-            u0.view(np.ndarray), span, stages.weights, lambda step: stages.starting_slope(u0, t0, step)
-        )
+        """A size for the first step, see :func:`~dae_sdc.sweepers.steps_ahead.first_step`."""
+        return self.used.stages.starting_step(u0, self.used.weights, t0, span)
 
     def step(self, u0: MeshDAE, t0: float, h: float) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import inf, sqrt
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,14 +29,6 @@ LARGEST_ATOL = 1e30  # Largest absolute tolerance that is accepted.
 # Smallest relative tolerance in units of the relative noise of the equations. The error that Newton's method
 # leaves is ten times the noise, and must be smaller than the tolerance.
 NOISE_MARGIN = 50.0
-FIRST_STEP_TRIALS = 8  # Largest number of trials of a first step size.
-# Least relative change in a first step, to the power k - 1 by which it divides rounding in unknowns of a
-# higher index k, in units of eps / rtol.
-FIRST_STEP_CHANGE = 100.0
-# Relative change in a first step, in units of eps, above which it is not by round-off alone.
-VISIBLE_CHANGE = 10.0
-# How many times a solution is assumed to change by its size in the interval before a step is known.
-CHANGES_IN_INTERVAL = 16.0
 # TIME_PART, TIME_PART_LET_GO, TIME_PART_AT_INDEX_4: the time in which the solution changes by its size, in
 # units of the tau of :class:`Tolerance`, in equations of index 2, in others and below FINEST_AT_INDEX_2, and
 # for unknowns from index 4 on.
@@ -263,17 +255,6 @@ class Weights:
         self._least = 1.0 if atol is None else np.maximum(1.0, atol / rtol)
         self.least_factor = 0.0
 
-    def fill(self, u: Vector, h: float, out: Vector) -> None:
-        """Write the weights at a state and a step size, those of a higher index without a least factor."""
-        # Shapes: out (n,).
-        np.abs(u, out=out)
-        if self.scales.running:
-            if self.scales.watched:
-                np.maximum(self._seen, out, out=self._seen)
-            np.maximum(self._sizes, out, out=self._sizes)
-        self.least_factor = 0.0
-        self._write(self._sizes, h, out)
-
     def see(
         self,
         error: Vector,
@@ -300,49 +281,11 @@ class Weights:
         errors = np.atleast_2d(factor * np.abs(error) / np.maximum(self._least, sizes))
         np.maximum(seen, errors.max(axis=0), out=seen)
 
-    def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
-        """A size for the first step of an interval; ``slope`` of it takes the weights in ``out``."""
-        # u may change in it by half the geometric mean of its size and of its tolerance. In a smaller step
-        # multipliers of index 3 would be lost in round-off.
-        self.fill(u0, 0.0, out)
-        np.abs(u0, out=out)
-        self._write(np.maximum(self._sizes, self._expected), 0.0, out)
-        longest, change, rate = 0.01 * span, 0.5 / sqrt(self.rtol), 0.0
-        step = longest
-        for _ in range(FIRST_STEP_TRIALS):
-            tried, seen = step, slope(step)
-            if seen < np.inf:
-                rate = 2.0 * self.rtol * seen  # weights are those of u itself and of its size so far
-            step = 0.01 * tried if seen == np.inf else min(longest, change / max(seen, change / longest))
-            # u' by an implicit step depends on the step size, because a large step damps fast transients.
-            if step > 0.1 * tried:
-                break
-        if self._scaled:
-            # Unknowns of a higher index, whose u' does not enter the equations, follow from changes of the
-            # others, and are lost in round-off if these change too little: the step is enlarged as long as
-            # changes grow with it.
-            change, smallest = 2.0 * self.rtol * slope(step) * step, VISIBLE_CHANGE * EPS
-            wanted = (FIRST_STEP_CHANGE * EPS / self.rtol) ** (1.0 / self._scaled[-1][0])
-            while step < 0.25 * span and smallest < change < wanted:
-                longer = min(4.0 * step, 0.25 * span)
-                before, change = change, 2.0 * self.rtol * slope(longer) * longer
-                if change < 2.0 * before:
-                    break  # the change does not come from u'
-                step = longer
-        # Where constraints change with time, an implicit step does not show u', and the rate is too small.
-        self.scales.rate = max(rate, CHANGES_IN_INTERVAL / span)
-        return step
-
     def of_stages(self, stages: Vector, h: float) -> Vector:
         """The weights by the largest values of unknowns at the stages of a step, and by their sizes."""
-        weights: Vector = np.abs(stages).max(axis=0)
-        self._write(self._sizes, h, weights)
-        return weights
-
-    def _write(self, sizes: Vector, h: float, out: Vector) -> None:
-        """Turn absolute values into weights."""
+        out: Vector = np.abs(stages).max(axis=0)
         if self.atol is None:
-            out += sizes
+            out += self._sizes
             out *= self.rtol
         else:
             out *= self.rtol
@@ -357,3 +300,4 @@ class Weights:
                 self.high * first * max(min(1.0, part * h * self.scales.rate) ** k, self.least_factor)
             )
         out *= self.counted
+        return out
