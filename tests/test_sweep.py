@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -26,8 +27,9 @@ from dae_sdc.cli import main
 from dae_sdc.dae.memory import COUNTERS
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.plotting.sweep import bands, end_values, sweep as draw
-from dae_sdc.polynomials.pool import share_jobs
 from dae_sdc.run.code import code_digest
+from dae_sdc.run.plan import plan_of
+from dae_sdc.run.solve import Repeated
 from dae_sdc.run.sweep import swept_values
 from dae_sdc.run.sweep_table import MOST_EVENT_TIMES, Outcome, RunningSweep
 from dae_sdc.sharing import surroundings
@@ -110,7 +112,7 @@ def _swing() -> ds.Model:
         ("pendulum", "g", (9.0, 10.0), {"points": 3, "events": [ds.Event(lambda u, t: u[0], name="x=0")]}),
     ],
 )
-def test_runs_that_go_through_their_stages_together_are_those_of_solve(
+def test_runs_of_a_sweep_are_those_of_solve(
     problem: Any, name: str, values: Any, settings: Any
 ) -> None:
     problem, settings = problem() if problem is _swing else problem, {"rtol": 1e-6, **settings}
@@ -132,22 +134,21 @@ def test_runs_that_go_through_their_stages_together_are_those_of_solve(
             assert found.events[event.name][run, : len(event)].tobytes() == event.t.tobytes()
 
 
-def test_short_runs_go_together_and_long_ones_alone() -> None:
-    shares: list[int] = []
-
-    class Runs:
-        def __call__(self, job: float) -> float:
-            raise AssertionError
-
-        def several(self, jobs: Any) -> list[float]:
-            shares.append(len(jobs))
-            time.sleep(0.06 * sum(job >= 39 for job in jobs))
-            return list(jobs)
-
-    arrived: list[tuple[int, float]] = []
-    share_jobs(Runs(), range(50), lambda *result: arrived.append(result))
-    assert arrived == [(k, k) for k in range(50)]
-    assert shares[:4] == [1, 2, 4, 8] and max(shares) == 8 and shares[-3:] == [1, 1, 1]
+@pytest.mark.parametrize(
+    ("problem", "params", "settings"),
+    [
+        ("robertson", {"k1": [0.03, 0.04, 0.05]}, {}),
+        ("pendulum", {"g": [9.0, 9.5, 10.0]}, {}),
+        (_robertson, {"k": [0.03, 0.04, 0.05]}, {"u0": [1.0, 0.0, 0.0], "t_end": 40.0}),
+    ],
+)
+def test_runs_that_differ_in_numbers_share_a_plan(
+    monkeypatch: pytest.MonkeyPatch, problem: Any, params: Any, settings: Any
+) -> None:
+    solving, plans = importlib.import_module("dae_sdc.run.solve"), list[Any]()
+    monkeypatch.setattr(solving, "plan_of", lambda *stages: plans.append(plan_of(*stages)) or plans[-1])
+    runs = ds.sweep(problem, params, rtol=1e-5, points=3, **settings)
+    assert runs.success.all() and len(plans) == 1
 
 
 def test_values_are_lists_ranges_and_pairs() -> None:
@@ -265,12 +266,9 @@ def test_eliminated_unknowns_of_a_model_are_in_the_table() -> None:
 def test_a_finished_sweep_takes_more_values_and_no_other_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dae_sdc.run import sweep as function
-
-    module = sys.modules[function.__module__]
-    solved, solve = [], module.solutions_of
+    solved, solution = list[Any](), Repeated.solution
     monkeypatch.setattr(
-        module, "solutions_of", lambda runs: solved.extend(run.params for run in runs) or solve(runs)
+        Repeated, "solution", lambda self, run: solved.append(run.params) or solution(self, run)
     )
     first = quick("simple", {"alpha": [1, 2]}, out=tmp_path / "s.npy", resume=True)
     more = quick("simple", {"alpha": [2, 3, 1]}, out=tmp_path / "s.npy", resume=True)
@@ -331,15 +329,14 @@ def test_the_digest_of_a_code_changes_with_all_that_it_computes(monkeypatch: pyt
 SLOW = """
 import os, sys, time
 import dae_sdc as ds
-from dae_sdc.run import sweep
-module = sys.modules[sweep.__module__]
-solve = module.solutions_of
-def slow(runs):
+from dae_sdc.run.solve import Repeated
+solution = Repeated.solution
+def slow(self, run):
     with open("log", "a") as log:
-        log.writelines(f"{run.params['alpha']}\\n" for run in runs)
+        log.write(f"{run.params['alpha']}\\n")
     time.sleep(float(sys.argv[1]))
-    return solve(runs)
-module.solutions_of = slow
+    return solution(self, run)
+Repeated.solution = slow
 ds.sweep("simple", {"alpha": "1:12:12"}, sweeper="radau-iia-5", dt=0.05, points=5, out="s.npy", resume=True)
 """
 

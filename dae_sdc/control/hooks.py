@@ -454,8 +454,11 @@ class Samples:
         # In one assignment, so that an interrupt finds all of them before or after it.
         self._start, self._settled, record.rows = start, STENCIL, kept
 
-    def ended(self, rows: Steps) -> Samples:
-        """A copy as if the run had ended with its last step; this object may continue."""
+    def ended(self, rows: Steps, last: bool) -> Samples:
+        """The samples at the end of the run, or a copy as if the run had ended with its last step."""
+        if last:
+            self._look(rows, len(rows), ended=True)
+            return self
         ended = copy(self)
         arrays = ((name, value) for name, value in vars(self).items() if isinstance(value, np.ndarray))
         vars(ended).update({name: values.copy() for name, values in arrays})

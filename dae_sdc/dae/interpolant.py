@@ -31,6 +31,9 @@ class Scheme(NamedTuple):
     def weights(self, theta: Vector, order: int) -> tuple[Vector, Vector]:
         """Weights of the rows in u (order 0) or u' dt (1), for the ``first`` unknowns and for the others."""
         # Shapes: theta (K,) -> (K, R) and (K, R).
+        return _weights_of(self, *theta.tolist(), order) if len(theta) <= FEW else self._weights(theta, order)
+
+    def _weights(self, theta: Vector, order: int) -> tuple[Vector, Vector]:
         size = len(self.points) + len(self.slopes)
         rows = [row for row in range(size) if row not in self.without]
         basis = _basis(self.points, self.slopes, tuple(range(size)), order)
@@ -57,6 +60,15 @@ class Scheme(NamedTuple):
                 if k < n:
                     into[:, k:] = np.einsum("kr,krn->kn", others, data[:, :, k:])
         return values
+
+
+FEW = 2  # Places whose weights are kept: mostly ends of steps.
+
+
+@lru_cache(maxsize=256)
+def _weights_of(scheme: Scheme, *about: Any) -> tuple[Vector, Vector]:
+    """The weights at a few places, which stand before the order."""
+    return scheme._weights(np.array(about[:-1]), about[-1])
 
 
 def _polynomials(theta: Vector, count: int) -> Vector:

@@ -254,9 +254,9 @@ class JacobianWatch:
         self._given = gives_jacobian(problem)
         known = _COMPARED.setdefault(type(problem), set())
         given = getattr(problem, "jacobian", None)
-        self._key = (id(getattr(given, "__func__", given)), str(sorted(problem.params.items())))
-        alike = sum(jacobian == self._key[0] for jacobian, _ in known)
-        compared = self._key in known or alike >= MOST_COMPARED
+        self._jacobian = id(getattr(given, "__func__", given))
+        alike = sum(jacobian == self._jacobian for jacobian, _ in known)
+        compared = alike >= MOST_COMPARED or self._key in known
         # Beside the start, where much may vanish, the end of the first step is looked at.
         self._at_start = self._behind_start = self._given and not compared
         self._kernels_checked = compared or problem.residual_kernel is None
@@ -264,6 +264,10 @@ class JacobianWatch:
         # Steps that may fail one after the other before :meth:`failed` looks at the next.
         self.most_in_a_row = 1.0 if self._given else np.inf
         self._look_at = 2
+
+    @functools.cached_property
+    def _key(self) -> tuple[int, str]:
+        return self._jacobian, str(sorted(self.problem.params.items()))
 
     @property
     def looks(self) -> bool:

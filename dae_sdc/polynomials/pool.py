@@ -33,9 +33,6 @@ BETWEEN_CHECKS = 0.2  # Seconds between two looks at the time while other proces
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-MOST_AT_ONCE = 8  # Jobs that a function gets at once where it takes several, for no longer than a share.
-
-
 def run_jobs(
     function: Callable[[Job], Result],
     jobs: Sequence[Job],
@@ -85,15 +82,10 @@ def share_jobs(
 
 
 def _results_of(function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
-    """Results of a function one by one, or of ``several`` jobs at once where it has that."""
-    several, first, share = getattr(function, "several", None), 0, 1
-    while first < len(jobs):
+    """Results of a function one by one."""
+    for job in jobs:
         check()
-        began, some = perf_counter(), jobs[first : first + share]
-        results = several(some) if several else [function(job) for job in some]
-        first, seconds = first + share, perf_counter() - began
-        share = _next_share(share, seconds, SECONDS_OF_A_SHARE, MOST_AT_ONCE if several else 1)
-        yield from results
+        yield function(job)
 
 
 def _next_share(share: int, seconds: float, wanted: float, most: int) -> int:

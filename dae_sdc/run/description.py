@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -292,7 +293,7 @@ SHORTEST_INTERVAL = 1e-150  # Smallest length of an interval, for which squares 
 
 def check_interval(t0: float, t_end: float) -> None:
     """Raise InputError unless ``t0`` < ``t_end``, both finite and not too close."""
-    if not (np.isfinite([t0, t_end]).all() and t_end > t0):
+    if not (isfinite(t0) and isfinite(t_end) and t_end > t0):
         raise InputError(f"need t_end > t0, both finite; got t0={t0:g}, t_end={t_end:g}")
     if t_end - t0 < SHORTEST_INTERVAL:
         raise InputError(

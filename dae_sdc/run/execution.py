@@ -53,11 +53,12 @@ from dae_sdc.errors import (
 )
 from dae_sdc.initial.consistent import listed
 from dae_sdc.options import places_of
-from dae_sdc.run.equations import NOT_REDUCED, index_near_end, read
+from dae_sdc.run.equations import NOT_REDUCED, Equations, index_near_end, read
 from dae_sdc.run.plan import Plan
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, end_job, meet, on_root, ranks
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import MOST_INACCURATE, Solution, about_problem, in_transients, put_down_of
+from dae_sdc.run.start import Start
 from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, Recent, TimeBar, told_before
 from dae_sdc.sweepers.direct import DirectMethod
@@ -190,13 +191,7 @@ class Execution:
 
     def __init__(self, plan: Plan, team: Ranks) -> None:
         self.plan, self.team, self.problem = plan, team, plan.setup.problem
-        self.saved, self.pause = perf_counter(), PAUSE
-        self.message = self.singular = self.sizes = self.errors = self.sharing = ""
-        self.least_sizes: Vector | float = 0.0
-        self.typical: Vector | None = None
-        self.time: float | None = None
-        self.drift: dict[str, float] = {}
-        self.samples: Samples | None = None
+        self._forget()
         # The file of the result, None on ranks but the first; and the number of steps that iterate together.
         self.out = plan.request.out if team.root else None
         self.together = max(plan.request.steps or 1, team.steps_at_once)
@@ -205,9 +200,45 @@ class Execution:
         self._counting = None if issubclass(cls, DirectMethod) else team.comm
         looks = plan.request.singular or hasattr(cls, "on_manifold") or default_way(setup.problem)
         self._watches = not setup.has_coarse_level and bool(looks)  # Whether singular points are looked for.
-        self.kind = self._kind()
+        self.is_new, self._told = True, plan.request.told()  # Whether the start may be that of a run before.
+        self._likeness, self._stops = setup.problem.likeness(), ()
+        if (kind := self._kind()) is not None:
+            self._stops = setup.description["convergence_controllers"][AdaptivityDAE]["stops"]
+        self.kind = kind
 
-    def carry_out(self, bar: Any) -> Carried:
+    def _forget(self) -> None:
+        """Forget all that a run tells of itself."""
+        self.saved, self.pause = perf_counter(), PAUSE
+        self.message = self.singular = self.sizes = self.errors = self.sharing = ""
+        self.least_sizes: Vector | float = 0.0
+        self.typical: Vector | None = None
+        self.time: float | None = None
+        self.drift: dict[str, float] = {}
+        self.samples: Samples | None = None
+
+    def again(self, equations: Equations, start: Start) -> Execution | None:
+        """A run like this one, with other numbers in its equations and another start; None for other runs."""
+        plan, problem, before = self.plan, equations.problem, self.plan.equations
+        told = equations.told, equations.remark, equations.unknowns, equations.otherwise
+        if (
+            self._likeness is None
+            or type(problem) is not type(before.problem)
+            or problem.likeness() != self._likeness
+            or told != (before.told, before.remark, None, None)
+            or (start.t0, start.t_end) != (plan.start.t0, plan.t_end)
+            or stops_of(problem, start.t0, start.t_end) != self._stops
+            or len(equations.own_events) > 0
+        ):
+            return None
+        run = copy.copy(self)
+        run._forget()
+        run.is_new = False
+        run.plan = replace(plan, equations=equations, start=start, setup=replace(plan.setup, problem=problem))
+        run.problem = problem
+        plan.setup.description["sweeper_params"]["tolerance"].check_start(problem, start.u)
+        return run
+
+    def carry_out(self, bar: Any = None) -> Carried:
         """Run the controller; returns the solution up to the last step if the run fails numerically."""
         with root_logger_kept():
             self.open(bar).take()
@@ -219,7 +250,7 @@ class Execution:
             self.hidden_constraints(np.ones(self.problem.n))
         self.controller = controller = self._controller(self.kind)
         self.record = record = hook_of(controller, RunRecord)
-        controller.kind = self.kind
+        controller.kind = self.kind if self.is_new else None
         quiet = TimeBar(self.plan.start.t0, self.plan.t_end, False)
         record.begin(self, quiet if bar is None else bar)
         self.watch = watch = hook_of(controller, WatchSingularPoints)
@@ -235,11 +266,6 @@ class Execution:
             level.sweep.keeps_interior = record.dense
         if self.plan.saving is not None:
             controller.checkpoints = self.plan.saving.attach(controller, record, self.team)
-        return self
-
-    def begin(self) -> Execution:
-        """Begin the run up to its first step."""
-        self.controller.begun = self.controller.begin_run(self.plan.start.t0, self.plan.start.u)
         return self
 
     def close(self) -> Carried:
@@ -305,7 +331,7 @@ class Execution:
         tolerance = settings.pop("tolerance")
         atol = None if tolerance.atol is None else tolerance.atol.tobytes()
         asked = tolerance.rtol, atol, tolerance.left_out, *settings.items()
-        return cls, type(problem), problem.index in (0, 1), self._watches, problem.likeness(), *asked
+        return cls, type(problem), problem.index in (0, 1), self._watches, self._likeness, *asked
 
     def _controller(self, kind: tuple[Any, ...] | None) -> Any:
         """The controller with its hooks, which may be that of an earlier run of this kind."""
@@ -316,7 +342,7 @@ class Execution:
             if others:
                 _IDLE.keep(kind, others)
             problem = idle.MS[0].levels[0].prob
-            if self.problem.likeness() is not None:  # nothing else of it changes in steps
+            if self._likeness is not None:  # nothing else of it changes in steps
                 problem.take_numbers(self.problem)
             else:
                 with told_before():
@@ -440,7 +466,7 @@ class Execution:
         """The solution up to the last step, with the work of the finished steps unless ``total`` is given."""
         setup, t0, problem = self.plan.setup, self.plan.start.t0, self.problem
         description, solved, between = setup.description, True, None
-        found = None if self.samples is None else self.samples.ended(record.rows)
+        found = None if self.samples is None else self.samples.ended(record.rows, total is not None)
         if found is not None:
             t, u, du, taken = found.times, found.u, found.du, found.steps
             per_step = {"residual": found.residuals, **dict(zip(COUNTS, found.counts.T.copy(), strict=True))}
@@ -459,6 +485,7 @@ class Execution:
                 between = None if between is None else replace(between, behind=behind)
         sizes = None if between is None else between.largest()
         sizes = sizes if found is None else found.largest
+        corrects = found is None or bool((found.sizes[: found.done] > 0.0).any())
         if located is not None:
             located.settle(between)
         of_events = () if located is None else (located.message, located.functions.remark)
@@ -472,7 +499,7 @@ class Execution:
         watches = ([], []) if located is None else (located.events, [*located.switches, *located.timed])
         records = [tuple(watch.record(problem.n) for watch in each) for each in watches]
         solution = Solution(
-            equations=None if sizes is None else self.pointwise(sizes, located),
+            equations=self.pointwise(sizes, located) if sizes is not None and corrects else None,
             t=t,
             u=u,
             du=du,
@@ -483,7 +510,7 @@ class Execution:
             stats={"steps": taken, "rejected": record.rejected, **work, **(total or {}), **self.drift},
             per_step=per_step,
             parameters={
-                **self.plan.request.told(),
+                **self._told,
                 **setup.label,
                 **{name: text for name, text in told.items() if text},
                 "dt": self.plan.dt,

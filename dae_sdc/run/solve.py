@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
-from itertools import product
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +41,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.arcs import NotSimplifiedError, in_arcs
 from dae_sdc.run.description import SolveOptions
 from dae_sdc.run.equations import Equations, equations_of, with_known_values
-from dae_sdc.run.execution import Carried, Execution, root_logger_kept
+from dae_sdc.run.execution import Execution
 from dae_sdc.run.method import SOLVERS
 from dae_sdc.run.modes import StructureChangesError, require_one_structure, through_modes
 from dae_sdc.run.plan import plan_of
@@ -74,10 +73,10 @@ WITHOUT: Final = {  # The option that is False in another attempt after an error
     NotSimplifiedError: ("simplify", "without simplification"),
 }
 
-# Options with which several runs may go through their stages together.
+# Options with which runs may share a plan.
 PLAIN = (
     *("problem", "params", "u0", "guesses", "fixed", "bounds", "start", "t0", "t_end", "t_eval", "points"),
-    *("dense", "rtol", "atol", "leave_out", "dt_max", "newton_tol", "linear_solver", "trace"),
+    *("dense", "rtol", "atol", "leave_out", "dt_max", "newton_tol", "linear_solver", "trace", "time_limit"),
 )
 
 
@@ -111,33 +110,31 @@ def solve(request: SolveOptions) -> Solution:
     return solution_of(request)
 
 
-def solutions_of(requests: Sequence[SolveOptions]) -> list[Solution | Exception]:
-    """The solutions of several runs, or the errors that end them, each as of that run alone."""
-    # A stage of all runs comes before the next one: code that is still in the caches of the processor takes
-    # less time. Runs with something else to be done, or that do not reach their ends, are carried out alone.
-    of_run = Execution.open, Execution.begin, Execution.take, Execution.close
-    stages: Sequence[Callable[[Any], Any]] = (prepared, _execution, *of_run)
-    runs, results = list[Any](requests), list[Solution | Exception]()
-    together = len(requests) > 1 and not requests[0].chosen(without=PLAIN)
-    with root_logger_kept():
-        for stage, number in product(stages if together else (), range(len(runs))):
-            run, runs[number] = runs[number], None
-            with suppress(Exception):  # which is raised again
-                runs[number] = run and stage(run)
-    for request, run in zip(requests, runs, strict=True):
-        try:
-            ended = isinstance(run, Carried) and run.solution.success
-            with limited(request.time_limit):
-                results.append(run.solution if ended else solution_of(request))
-        except Exception as error:
-            results.append(error)
-    return results
+class Repeated:
+    """Runs one after the other, which share the plan of one before where they differ in numbers alone."""
 
+    def __init__(self) -> None:
+        self._last: Execution | None = None
 
-def _execution(stages: tuple[SolveOptions, Equations, Start]) -> Execution | None:
-    """A run that one controller carries out from its start to its end; None for others."""
-    run = Execution(plan_of(*stages, False), Ranks())
-    return run if run.kind is not None and stages[1].otherwise is None else None
+    def solution(self, request: SolveOptions) -> Solution:
+        """The solution of a run, as :func:`solve` gives it."""
+        with limited(request.time_limit):
+            solution = None
+            if not request.chosen(without=PLAIN):
+                with suppress(Exception):  # which is raised again
+                    solution = self._by_one_run(*prepared(request))
+            return solution_of(request) if solution is None else solution
+
+    def _by_one_run(self, request: SolveOptions, equations: Equations, start: Start) -> Solution | None:
+        """The solution by one controller from start to end; None for other runs, and those that fail."""
+        run = None if self._last is None else self._last.again(equations, start)
+        if run is None and equations.otherwise is None:
+            run = Execution(plan_of(request, equations, start, False), Ranks())
+        if run is None or run.kind is None:
+            return None
+        solution = run.carry_out().solution
+        self._last = run if solution.success else None
+        return solution if solution.success else None
 
 
 def solution_of(request: SolveOptions) -> Solution:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, product
 from pathlib import Path
 from time import perf_counter
@@ -42,7 +43,7 @@ from dae_sdc.run.code import code_digest
 from dae_sdc.run.description import Course, Numerics, SolveOptions
 from dae_sdc.run.processes import everyone, is_root, join, on_root
 from dae_sdc.run.solution import Solution, eliminated_values, output_times, units_of_eliminated
-from dae_sdc.run.solve import portable_text, solutions_of
+from dae_sdc.run.solve import Repeated, portable_text
 from dae_sdc.run.sweep_statistics import OF_EACH_RUN, reduction_of
 from dae_sdc.run.sweep_table import SHARED, START, WORK, Outcome, RunningSweep, Sweep, earlier_of
 from dae_sdc.run.target import ProblemLike, is_file, problem_name, resolve
@@ -240,15 +241,21 @@ class Runs:
     names: tuple[str, ...]  # Those of the swept ones.
     keeps: bool  # Whether values before the end of a run are needed.
 
-    def __call__(self, swept: Sequence[float]) -> Outcome:
-        """What the run of some values gives."""
-        return self.several([swept])[0]
+    @cached_property
+    def _repeated(self) -> Repeated:
+        return Repeated()
 
-    def several(self, swept: Sequence[Sequence[float]]) -> list[Outcome]:
-        """What the runs of some values give; errors that they cause are a part of that."""
-        tic, solutions = perf_counter(), solutions_of([self._request(values) for values in swept])
-        seconds = (perf_counter() - tic) / len(swept)
-        return [self._outcome(solution, seconds) for solution in solutions]
+    def __call__(self, swept: Sequence[float]) -> Outcome:
+        """What the run of some values gives; an error that it causes is a part of that."""
+        tic = perf_counter()
+        try:
+            solution = self._repeated.solution(self._request(swept))
+        except DAEError as error:
+            return Outcome(str(error))
+        except (ValueError, ArithmeticError) as error:
+            # A constructor or function of the user may refuse a value in its own words.
+            return Outcome(words_of(error))
+        return self._outcome(solution, perf_counter() - tic)
 
     def _request(self, swept: Sequence[float]) -> SolveOptions:
         every, request = {**self.fixed, **dict(zip(self.names, swept, strict=True))}, self.request
@@ -260,12 +267,7 @@ class Runs:
             raise InputError("where start values are swept, u0 is given by names")
         return request.changed(params=params or None, u0={**(request.u0 or {}), **starts})
 
-    def _outcome(self, solution: Solution | Exception, seconds: float) -> Outcome:
-        if isinstance(solution, DAEError | ValueError | ArithmeticError):
-            # A constructor or function of the user may refuse a value in its own words.
-            return Outcome(str(solution) if isinstance(solution, DAEError) else words_of(solution))
-        if isinstance(solution, Exception):
-            raise solution
+    def _outcome(self, solution: Solution, seconds: float) -> Outcome:
         t, about = solution.t, solution.parameters
         times = output_times(None, self.request.points, about["t0"], about["t_end"])
         times = np.array(self.request.t_eval, float) if times is None else times

@@ -325,7 +325,7 @@ def first_step(w: Any, t0: Any, span: Any) -> Any:
 
 
 def slope_at_start(w: Any, t0: Any, h: Any) -> Any:
-    """Weighted norm of u' at the start by an implicit step of size h, whose matrices are of no further use."""
+    """Weighted norm of u' at the start by an implicit step of size h, whose matrices are not kept."""
     w.forget()
     seen = slope(w, t0, h)
     w.forget()

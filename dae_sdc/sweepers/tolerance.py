@@ -187,7 +187,7 @@ class Tolerance:
         size = problem.n if size is None else size
         absolute = None
         if self.atol is not None:
-            absolute = np.broadcast_to(self.atol, (problem.n,))[:size] * factor
+            absolute = (np.ones(problem.n) * self.atol)[:size] * factor
         exponents = np.array(problem.variable_index[:size], dtype=np.int64) - 1
         if plain:
             exponents[:] = 0
