@@ -82,6 +82,19 @@ def test_a_model_that_is_simplified_with_other_parameters_starts_with_these() ->
     assert m.parameters_by_name["a"].value == 2.0
 
 
+@pytest.mark.parametrize("simplify", [False, True])
+def test_slopes_are_known_where_a_start_was_computed(simplify: bool) -> None:
+    # v3 = -sin(t) and v1' = v3' + i, with i = -sin(t): i follows from slopes alone where it is eliminated.
+    model = ds.Model("hidden", interval=(0.0, 1.0))
+    v1, v3, i = (model.variable(name) for name in ("v1", "v3", "i"))
+    model.equations(model.der(v1) - model.der(v3) - i, -model.der(v1) + model.der(v3) + v3)
+    model.equation(i + sp.sin(model.t))
+    run = ds.solve(model, rtol=1e-8, simplify=simplify)
+    slopes = dict(zip(run.names, run.du[0], strict=True))
+    assert slopes["v1"] == pytest.approx(-1.0, rel=1e-10) and slopes["v3"] == pytest.approx(-1.0, rel=1e-10)
+    np.testing.assert_allclose(run.values("i"), -np.sin(run.t), atol=1e-7)
+
+
 def test_round_off_of_0_is_0_at_the_start_of_a_repaired_model() -> None:
     # After ArbitrarilyHighStructuralIndex of OpenModelica's testsuite.
     model = ds.Model("currents", interval=(0.0, 1.0))

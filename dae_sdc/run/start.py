@@ -29,7 +29,7 @@ from dae_sdc.errors import (
     require_number,
     words_of,
 )
-from dae_sdc.expressions.dag import name_and_order
+from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.given import OfResult, bounds_of, bounds_of_model, expanded, of_names, require_within
 from dae_sdc.initial.redundant import left_out
 from dae_sdc.options import number, pairs
@@ -130,6 +130,10 @@ def start_of(equations: Equations, request: SolveOptions) -> Start:
     if equations.model is not None:
         remark = "; ".join(filter(None, (left_out(equations.whole), remark)))
     start = Start.at(problem, u0, interval_of(problem, request.t0, request.t_end), remark)
+    if values is not None and np.isnan(start.du).any():  # those that were computed with the state
+        rates = (name_of(base, order + 1) for base, order in map(name_and_order, problem.names))
+        computed = [values[0].get(rate, np.nan) for rate in rates]
+        start.du[:] = np.where(np.isnan(start.du), computed, start.du)
     bounds = request.bounds  # within which a start must lie, too, that is given as it is
     if equations.of_model:
         with in_force(equations.parameters):
