@@ -112,9 +112,7 @@ def _swing() -> ds.Model:
         ("pendulum", "g", (9.0, 10.0), {"points": 3, "events": [ds.Event(lambda u, t: u[0], name="x=0")]}),
     ],
 )
-def test_runs_of_a_sweep_are_those_of_solve(
-    problem: Any, name: str, values: Any, settings: Any
-) -> None:
+def test_runs_of_a_sweep_are_those_of_solve(problem: Any, name: str, values: Any, settings: Any) -> None:
     problem, settings = problem() if problem is _swing else problem, {"rtol": 1e-6, **settings}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DAEWarning)  # of runs that fail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -446,3 +447,37 @@ def test_a_bridge_behind_inductors_in_a_star_switches_where_it_must(settings: di
     assert run.success, run.message
     found = np.array([run.at(times).values(name) for name in ("i2", "i3")])
     assert np.abs(found - exact).max() < 100.0 * options["rtol"] * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6])
+@pytest.mark.parametrize("simplify", [False, True])
+@pytest.mark.parametrize("tells", [False, True])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_comparator_jumps_where_its_branch_folds_back(
+    sign: float, tells: bool, simplify: bool, rtol: float
+) -> None:
+    # An amplifier of gain G between the limits -L and L sees s a sin(w t) + b out. At out = L it leaves the
+    # limit where that has fallen to L / G, and the only other solution is out = -L.
+    gain, limit, a, b, w = 1e4, 15.0, 7.0, 0.3, math.pi
+    m = ds.Model("comparator", interval=(0.0, 4.0))
+    x, y, seen, out = m.variables("x y seen out", start=[0.0, 1.0, None, None])
+    m.equations(m.der(x) - w * y, m.der(y) + w * x, seen - sign * a * x - b * out)
+    limited = sp.Piecewise(
+        (limit, gain * seen >= limit), (-limit, gain * seen <= -limit), (gain * seen, True)
+    )
+    m.equation(out - limited)
+    if tells:  # which changes nothing, but jumps at the same border
+        saturated = m.variable("saturated")
+        m.equation(saturated - sp.Piecewise((1.0, gain * seen >= limit), (0.0, True)))
+    guesses = {"seen": -0.3 * limit, "out": -limit}
+    run = ds.solve(m, rtol=rtol, simplify=simplify, u0={"x": 0.0, "y": 1.0}, guesses=guesses)
+    assert run.success
+    first = math.asin((b * limit - limit / gain) / a) / w + (0.0 if sign > 0.0 else 1.0)
+    exact = np.arange(first, 4.0, 1.0)
+    upper = next(record for record in run.switches if f">= {limit:g}" in record.name)
+    np.testing.assert_allclose(upper.t, exact, atol=rtol)
+    places = np.linspace(0.0, 4.0, 81)
+    output = limit * (-1.0) ** (1 + np.searchsorted(exact, places))
+    np.testing.assert_allclose(run.at(places).values("out"), output, rtol=1e-6)
+    if tells:
+        np.testing.assert_allclose(run.at(places).values("saturated"), output > 0.0, atol=1e-9)

@@ -29,7 +29,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import read_only
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.registry import require_name
-from dae_sdc.sweepers.restart import RESTART_STEP, Jump, consistent_restart, jump_behind
+from dae_sdc.sweepers.restart import RESTART_STEP, Jump, behind_fold, consistent_restart, jump_behind
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken, time_slack
 
 EPS = float(np.finfo(float).eps)
@@ -1190,9 +1190,10 @@ class LocateEvents(MarkingControl):
         while True:
             chain += [watch.name for watch in self._switched if watch in self.events]
             self._check_progress(t, chain)
-            if not self.finished and self._slides(P, t, u):
+            before, behind = u, self._behind_fold(P, u, t)
+            if behind is None and not self.finished and self._slides(P, t, u):
                 return u
-            before, (u, changed) = u, self._behind_changes(P, u, t, h)
+            u, changed = self._behind_changes(P, u, t, h) if behind is None else (behind, [])
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
             self._take_jumps(P, self.switches, self.functions.switch_values(P, u, t), t, u)
             for watch in () if self.finished else changed:
@@ -1220,12 +1221,32 @@ class LocateEvents(MarkingControl):
                 if watch.event.counts(watch.side):
                     self._keep(watch, t, u, watch.side)
 
+    def _behind_fold(self, P: ProblemDAE, u: MeshDAE, t: float) -> MeshDAE | None:
+        """The state on another branch, where both sides of a switch lead back to it and there is one."""
+        span = float(self.params.span or self._usual)
+        least = LEAST_PROGRESS_OF_SWITCHES * span
+        returning = [watch for watch in self._switched if watch in self.switches and watch.returns(least)]
+        across = tuple(watch.side for watch in self.switches)
+        behind, sides = behind_fold(P, u, t, span, across) if returning else (None, ())
+        if behind is None:
+            for watch in returning:
+                if watch.is_kink:  # rounding, which changes nothing there
+                    watch.slack = self._accuracy
+            return None
+        for watch in returning:
+            watch.side = -watch.sides[int(np.searchsorted(watch.times, t - least))]
+            watch.forget(t - least)
+        for watch, side in zip(self.switches, sides, strict=True):
+            if side != watch.side:
+                watch.set_side((side, 0.0, watch.noise))
+                watch.keep(t, behind, side)
+        self._switched = [watch for watch in self._switched if watch not in self.switches]
+        self.course.append((t, sides))
+        return behind
+
     def _slides(self, P: ProblemDAE, t: float, u: MeshDAE) -> bool:
         """Whether the run ends where both sides of a switch lead back to its zero."""
         least = LEAST_PROGRESS_OF_SWITCHES * (self.params.span or self._usual)
-        for watch in self._switched:
-            if watch.is_kink and watch.returns(least):  # rounding, which changes nothing there
-                watch.slack = self._accuracy
         for number, watch in enumerate(self.switches if self.params.slides else ()):
             if watch in self._switched and not watch.is_kink and watch.returns(least):
                 sizes = np.abs(self.functions.switch_values(P, u, t))

@@ -50,6 +50,9 @@ RESTART_RANK = 1e-12  # Pivot of the balanced dF/du', relative to the largest, t
 # Distance, in steps, behind the time of a change at which the equations are taken: functions of time may have
 # either value at the time itself.
 DISTANCE_BEHIND = 1e-12
+# FOLD_PARTS, FOLD_MOVE: parts of the run by which the state goes on ahead of a fold, and the change of the
+# unknowns, in their sizes, from which on they are on another branch.
+FOLD_PARTS, FOLD_MOVE = (1e-8, 1e-6, 1e-4, 1e-2), 1e-3
 
 
 # Distance between the starts of two jumps, in sizes of the unknowns, up to which their ends are compared, and
@@ -309,6 +312,45 @@ def jump_behind(
     if not failure:
         u.polynomial = EndDerivative(slope.view(np.ndarray))
     return not failure, failure
+
+
+def behind_fold(
+    problem: Any, u: MeshDAE, t: float, span: float, across: tuple[int, ...]
+) -> tuple[MeshDAE | None, tuple[int, ...]]:
+    """The state on another branch where that of ``u`` folds back at switches, and the sides there, if any."""
+    # As an operational amplifier with positive feedback jumps from a limit to the other. On the sides
+    # ``across``, which lead back, the state goes on as before; ahead of the fold equations have no solution
+    # near, and the first that Newton's method comes to is on that branch.
+    held, k, slopes = problem.held_sides, problem.n_diff, u.derivative()
+    scales = problem.run_scales
+    sizes = FOLD_MOVE * np.maximum(scales.unknowns, np.abs(u.view(np.ndarray)))
+    able = u.polynomial is not None and getattr(problem, "in_force", None) is not None
+    if able:
+        problem.hold_sides(across)
+        other = consistent_restart(problem, u, t, FOLD_PARTS[0] * span)
+        change = np.abs(other.derivative() - slopes)[:k]
+        able = other.polynomial is not None and bool(
+            (change <= FOLD_MOVE * np.maximum(scales.rates, np.abs(slopes))[:k]).all()
+        )
+    for step in (part * span for part in FOLD_PARTS if able):
+        ahead = attach(u.view(np.ndarray) + step * slopes, k)
+        problem.in_force = None  # every jump is evaluated
+        failure = restart_failure(problem, ahead, attach(slopes.copy(), k), t + step, step)
+        problem.hold_sides(None)
+        sides = problem.sides(ahead, t + step)
+        problem.hold_sides(sides)
+        ahead[:k] -= step * slopes[:k]
+        if failure:
+            continue
+        if (np.abs(ahead - u) <= sizes).all():
+            break  # on the same branch
+        behind = consistent_restart(problem, ahead, t, step)
+        pairs = zip(problem.switches(behind, t), sides, held, strict=True)
+        if behind.polynomial is not None and all(x * side > 0.0 for x, side, old in pairs if side != old):
+            return behind, sides
+    problem.hold_sides(held)
+    problem.start_step(u, t)
+    return None, held
 
 
 def _distance(t: float, h: float) -> float:
