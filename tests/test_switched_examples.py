@@ -474,8 +474,8 @@ def test_a_comparator_jumps_where_its_branch_folds_back(
     assert run.success
     first = math.asin((b * limit - limit / gain) / a) / w + (0.0 if sign > 0.0 else 1.0)
     exact = np.arange(first, 4.0, 1.0)
-    upper = next(record for record in run.switches if f">= {limit:g}" in record.name)
-    np.testing.assert_allclose(upper.t, exact, atol=rtol)
+    seen_at = next(record for record in run.switches if f">= {limit:g}" in record.name)
+    np.testing.assert_allclose(seen_at.t, exact, atol=rtol)
     places = np.linspace(0.0, 4.0, 81)
     output = limit * (-1.0) ** (1 + np.searchsorted(exact, places))
     np.testing.assert_allclose(run.at(places).values("out"), output, rtol=1e-6)
