@@ -47,8 +47,7 @@ def with_algebraic_slopes(problem: ProblemDAE, u: Vector, du: Vector, t: float, 
     if problem.n > MOST_SLOPES:
         return du
     state, slope = problem.state(u), problem.state(du)
-    halves: Any = linearize(problem, state, slope, t)
-    mass, stiffness = (x.toarray() if sparse.issparse(x) else x for x in (halves.mass, halves.stiffness))
+    mass, stiffness = linearize(problem, state, slope, t).dense
     left, values, right = np.linalg.svd(mass)
     rank = int((values > SMALLEST_SINGULAR * values.max(initial=0.0)).sum())
     rows, columns = left[:, rank:].T, right[rank:].T

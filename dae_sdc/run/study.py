@@ -150,15 +150,13 @@ class References:
             return None
         key = problem if isinstance(problem, str) else id(problem)
         if key not in self.by_problem:
-            pair = self._solved(problem, self.rtol), self._solved(problem, LOOSER * self.rtol)
-            self.by_problem[key] = Reference(*pair)
+            solutions: list[Solution] = []
+            for rtol in (self.rtol, LOOSER * self.rtol):
+                solutions.append(solve(problem, rtol=rtol, t_end=self.t_end, params=self.params, dense=True))
+                if not solutions[-1].success:
+                    raise SolveError(f"no reference with rtol={rtol:g}: {solutions[-1].message}")
+            self.by_problem[key] = Reference(solutions[0], solutions[1])
         return self.by_problem[key]
-
-    def _solved(self, problem: Any, rtol: float) -> Solution:
-        solution = solve(problem, rtol=rtol, t_end=self.t_end, params=self.params, dense=True)
-        if not solution.success:
-            raise SolveError(f"no reference with rtol={rtol:g}: {solution.message}")
-        return solution
 
     def tell(self) -> None:
         """Say in the result what the references are, and how accurate they are where they were used."""
