@@ -285,12 +285,12 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 12_995,
-    "sweepers": 10_862,
+    "sweepers": 10_849,
     "problems": 6_765,
-    "dae": 8_136,
+    "dae": 8_063,
     "initial": 5_359,
     "model": 5_987,
-    "control": 5_220,
+    "control": 5_206,
     "constrained": 3_661,
     "structure": 3_240,
     "modelica": 5_388,

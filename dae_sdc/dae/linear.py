@@ -43,10 +43,9 @@ LEAST_REUSED_ORDER = 500
 REMEMBERED_PATTERNS = 8
 REMEMBERED_ENTRIES = 2**20
 
+# Supernodes of SuperLU without padding, in narrow panels: chains factorise in 0.72 to 0.97 of the time that
+# SciPy's defaults take, grids in 0.95 to 1.01.
 SUPERNODES = {"relax": 1, "panel_size": 4}
-"""Supernodes of SuperLU without padding, in narrow panels.
-
-Chains factorise in 0.72 to 0.97 of the time that SciPy's defaults take, grids in 0.95 to 1.01."""
 
 
 def largest(values: Vector) -> float:
@@ -102,8 +101,7 @@ class DenseLU:
         """See :class:`Factorization`."""
         if self._scale is not None:
             rhs = _scaled(rhs, self._scale)
-        solution: Vector = dgetrs(self._lu, self._pivots, rhs)[0]
-        return solution
+        return np.asarray(dgetrs(self._lu, self._pivots, rhs)[0])
 
 
 _regular_patterns: tuple[Pattern, ...] = ()  # The last patterns that were found to admit regular matrices.
@@ -150,14 +148,10 @@ def sparse_factors(matrix: Any) -> DiagonalPivotLU | SuperLU:
 
 
 class SparseLU:
-    """LU factors of a sparse matrix by SuperLU, with pivots on the diagonal where these are accurate.
+    """LU factors of a sparse matrix by SuperLU, with pivots on the diagonal where these are accurate."""
 
-    References
-    ----------
-    J. W. Demmel, S. C. Eisenstat, J. R. Gilbert, X. S. Li, J. W. H. Liu, A supernodal approach to sparse
-    partial pivoting, SIAM J. Matrix Anal. Appl. 20 (1999) 720.
-    """
-
+    # J. W. Demmel, S. C. Eisenstat, J. R. Gilbert, X. S. Li, J. W. H. Liu, A supernodal approach to sparse
+    # partial pivoting, SIAM J. Matrix Anal. Appl. 20 (1999) 720.
     # Shapes: matrix (n, n).
 
     def __init__(self, matrix: Any, like: Factorization | None = None) -> None:
@@ -234,14 +228,10 @@ class _Analysis(Pattern):
 
 
 class KLU(Refined):
-    """LU factors of a sparse matrix by KLU, which splits it into blocks and orders each by AMD.
+    """LU factors of a sparse matrix by KLU, which splits it into blocks and orders each by AMD."""
 
-    References
-    ----------
-    T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
-    problems, ACM Trans. Math. Softw. 37 (2010) 36.
-    """
-
+    # T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
+    # problems, ACM Trans. Math. Softw. 37 (2010) 36.
     # On chains twice as fast as SuperLU once the pattern has been analysed. On grids with constraints the
     # factors lose digits, which iterative refinement brings back, or SuperLU's are taken in their place.
     # Shapes: matrix (n, n).
@@ -362,21 +352,15 @@ def krylov(
     tolerance: float = 1e-10,
     most: int = 30,
 ) -> tuple[Vector, int]:
-    """The best solution of A x = b in a Krylov space, by GMRES without restarts, and the products with A.
-
-    Factors of another matrix M precondition it from the left, which makes M^{-1} (b - A x) small, nearly the
-    error in x. Like the corrections by which a Newton iteration is judged it does not depend on the units of
-    the equations, as b - A x does.
-
-    References
-    ----------
-    Y. Saad, M. H. Schultz, GMRES: a generalized minimal residual algorithm for solving nonsymmetric linear
-    systems, SIAM J. Sci. Stat. Comput. 7 (1986) 856.
-    D. A. Knoll, D. E. Keyes, Jacobian-free Newton-Krylov methods: a survey of approaches and applications,
-    J. Comput. Phys. 193 (2004) 357.
-    C. C. Paige, M. Rozloznik, Z. Strakos, Modified Gram-Schmidt (MGS), least squares, and backward stability
-    of MGS-GMRES, SIAM J. Matrix Anal. Appl. 28 (2006) 264, for orthogonalising once.
-    """
+    """The best solution of A x = b in a Krylov space, by GMRES without restarts, and the products with A."""
+    # Factors of another matrix M precondition it from the left, which makes M^{-1} (b - A x) small, nearly
+    # the error in x. Like the corrections by which a Newton iteration is judged it does not depend on the
+    # units of the equations, as b - A x does.
+    # Y. Saad, M. H. Schultz, GMRES: a generalized minimal residual algorithm for solving nonsymmetric linear
+    # systems, SIAM J. Sci. Stat. Comput. 7 (1986) 856. D. A. Knoll, D. E. Keyes, Jacobian-free Newton-Krylov
+    # methods: a survey of approaches and applications, J. Comput. Phys. 193 (2004) 357. C. C. Paige,
+    # M. Rozloznik, Z. Strakos, Modified Gram-Schmidt (MGS), least squares, and backward stability of
+    # MGS-GMRES, SIAM J. Matrix Anal. Appl. 28 (2006) 264, for orthogonalising once.
     # Shapes: rhs (n,).
     residual = preconditioner.solve(rhs)
     x, whole, products = np.zeros(residual.size), float(dnrm2(residual)), 0
