@@ -284,10 +284,10 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 12_995,
+    "run": 12_971,
     "sweepers": 10_849,
     "problems": 6_765,
-    "dae": 8_063,
+    "dae": 8_043,
     "initial": 5_359,
     "model": 5_987,
     "control": 5_206,
@@ -300,7 +300,7 @@ BUDGETS = {
     "reduction": 2_653,
     "expressions": 2_027,
     "linear": 1_781,
-    "compiled": 1_417,
+    "compiled": 1_411,
     "jets": 529,
     "frames": 811,
 }

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.linear import Matrix, largest
+from dae_sdc.dae.linear import Matrix, column_groups, largest
 from dae_sdc.dae.memory import STEP
-from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import undefined
