@@ -284,7 +284,7 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 
 BUDGETS = {
-    "run": 12_971,
+    "run": 12_969,
     "sweepers": 10_849,
     "problems": 6_765,
     "dae": 8_043,
