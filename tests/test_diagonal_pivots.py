@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 
-from dae_sdc.dae import pattern as patterns
-from dae_sdc.dae.linear import SparseLU, superlu
-from dae_sdc.dae.pattern import EPS, with_diagonal_pivots
+from dae_sdc.dae import linear
+from dae_sdc.dae.linear import EPS, SparseLU, superlu, with_diagonal_pivots
 from dae_sdc.problems.grids import NavierStokes
 
 
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patterns, "_known", ())
+    monkeypatch.setattr(linear, "_known", ())
 
 
 def flow(cells: int = 20, c: float = 0.05, t: float = 0.3) -> Any:
@@ -90,14 +89,14 @@ def test_useless_pivots_are_seen_and_not_tried_for_ever(monkeypatch: pytest.Monk
     swapping.setdiag(1e-20)
     tried = []
     monkeypatch.setattr(
-        patterns,
+        linear,
         "DiagonalPivotLU",
-        lambda *given, kind=patterns.DiagonalPivotLU: tried.append(1) or kind(*given),
+        lambda *given, kind=linear.DiagonalPivotLU: tried.append(1) or kind(*given),
     )
     rhs = np.cos(np.arange(576))
     for _ in range(4):
         assert backward_error(swapping, SparseLU(swapping).solve(rhs), rhs) < 576 * EPS
-    assert len(tried) == patterns.MOST_PIVOT_FAILURES
+    assert len(tried) == linear.MOST_PIVOT_FAILURES
 
 
 def test_a_zero_that_comes_to_the_diagonal_gets_a_partner() -> None:
@@ -107,7 +106,7 @@ def test_a_zero_that_comes_to_the_diagonal_gets_a_partner() -> None:
     factors: Any = with_diagonal_pivots(later)
     rhs = np.sin(np.arange(625))
     assert backward_error(later, factors.solve(rhs), rhs) <= 625 * EPS
-    assert len(patterns._known) == 2
+    assert len(linear._known) == 2
 
 
 def test_a_singular_matrix_has_no_such_factors() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.model.functions import problem_of_function
-from dae_sdc.run.callbacks import with_algebraic_slopes
 from dae_sdc.run.solution import MOST_INACCURATE, estimated, inaccurate, not_estimated
+from dae_sdc.run.sundials import with_algebraic_slopes
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("sksundae") is None, reason="scikit-sundae is not installed"

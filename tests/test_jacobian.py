@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from scipy import sparse
 
 from dae_sdc.dae.jacobian import Linearization, linearize
-from dae_sdc.dae.pattern import column_groups
+from dae_sdc.dae.linear import column_groups
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import EvaluationError, InputError

@@ -12,8 +12,7 @@ from scipy import sparse
 
 from dae_sdc.dae.consistency import check_consistent, violation
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.linear import LARGEST_DIAGNOSED, SparseLU
-from dae_sdc.dae.pattern import column_groups
+from dae_sdc.dae.linear import LARGEST_DIAGNOSED, SparseLU, column_groups
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InconsistentStateError, InputError, ReferenceRangeError, SingularMatrixError
 from dae_sdc.problems.grids import NavierStokes, TransmissionLine

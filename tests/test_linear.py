@@ -16,8 +16,9 @@ import scipy.sparse as sparse
 from hypothesis import given, strategies as st
 
 from dae_sdc.compiled import triangular
-from dae_sdc.dae import linear, pattern as patterns
+from dae_sdc.dae import linear
 from dae_sdc.dae.linear import (
+    EPS,
     KLU,
     LARGEST_DENSE_BYTES,
     LARGEST_DIAGNOSED,
@@ -25,10 +26,10 @@ from dae_sdc.dae.linear import (
     SOLVERS,
     DenseLU,
     SparseLU,
+    column_groups,
     factorize,
     krylov,
 )
-from dae_sdc.dae.pattern import EPS, column_groups
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 
@@ -321,7 +322,7 @@ def test_superlu_is_called_at_one_place() -> None:
         for path in room.rglob("*.py")
         if re.search(r"\b(splu|spilu|spsolve|factorized)\b", path.read_text())
     ]
-    assert sorted(calls) == ["dae/linear.py", "dae/pattern.py"]
+    assert sorted(calls) == ["dae/linear.py"]
 
 
 @pytest.mark.parametrize("solver", SPARSE)
@@ -512,7 +513,7 @@ def test_digits_that_klu_loses_come_back() -> None:
 def test_superlu_takes_the_place_of_factors_that_refinement_does_not_mend(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(patterns, "MOST_REFINEMENTS", 0)
+    monkeypatch.setattr(linear, "MOST_REFINEMENTS", 0)
     matrix = flow(30)
     rhs = np.cos(np.arange(matrix.shape[0]))
     factors: Any = factorize(matrix, "klu")

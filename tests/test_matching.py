@@ -9,8 +9,7 @@ import pytest
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from dae_sdc.dae.linear import is_structurally_singular
-from dae_sdc.dae.pattern import maximum_matching
+from dae_sdc.dae.linear import is_structurally_singular, maximum_matching
 from dae_sdc.run.target import make_problem
 
 

@@ -10,7 +10,7 @@ import pytest
 import dae_sdc as ds
 from dae_sdc.errors import InputError
 from dae_sdc.modelica.reader import read_modelica_text
-from dae_sdc.run import pivoting
+from dae_sdc.run import entering
 
 LOW = 'function f input Real u; output Real y; algorithm assert(u < 0.5, "low"); y := u; end f; '
 HIGH = 'if u > 0.7 then assert(false, "high"); y := 1; else y := u; end if;'
@@ -255,8 +255,8 @@ def test_statements_under_when_are_carried_out_in_their_order(reader: str) -> No
 
 
 def test_equations_that_are_not_finite_in_a_mode_determine_nothing() -> None:
-    assert pivoting._rank(np.array([[np.inf, 0.0], [0.0, 1.0]])) == 0
-    assert pivoting._rank(np.eye(2)) == 2
+    assert entering._rank(np.array([[np.inf, 0.0], [0.0, 1.0]])) == 0
+    assert entering._rank(np.eye(2)) == 2
 
 
 def test_a_start_of_rounding_alone_is_zero() -> None:

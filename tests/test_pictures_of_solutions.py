@@ -350,7 +350,7 @@ def test_points_are_found_by_their_names() -> None:
 
 
 def evaluate(text: str, values: dict[str, float]) -> Any:
-    code, names = compiled_expression(text, list(values), f"the formula '{text}'")
+    code, names, _ = compiled_expression(text, list(values), f"the formula '{text}'")
     return evaluated(code, [values[name] for name in names])
 
 

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 import dae_sdc as ds
 from dae_sdc.model.modes import choices_of
 from dae_sdc.run import modes
-from dae_sdc.run.pivoting import Pivoting
+from dae_sdc.run.entering import Pivoting
 
 TOLERANCES = (1e-4, 1e-6, 1e-9)
 OMEGA = 2.0 * np.pi

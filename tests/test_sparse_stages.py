@@ -31,7 +31,7 @@ from dae_sdc.compiled.triangular import (
     superlu_factors,
 )
 from dae_sdc.dae.kernels import COMPLEX_STEP
-from dae_sdc.dae.pattern import EPS
+from dae_sdc.dae.linear import EPS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import KEPT_RATE, Balance
 from dae_sdc.dae.state import StepPolynomial, attach

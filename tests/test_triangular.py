@@ -25,8 +25,7 @@ from dae_sdc.compiled.triangular import (
     solve_triangular,
     superlu_factors,
 )
-from dae_sdc.dae.linear import KLU, LEAST_REUSED_ORDER, SparseLU
-from dae_sdc.dae.pattern import EPS
+from dae_sdc.dae.linear import EPS, KLU, LEAST_REUSED_ORDER, SparseLU
 from dae_sdc.errors import InputError
 from dae_sdc.problems.grids import NavierStokes, TransmissionLine
 

@@ -17,8 +17,7 @@ from benchmarks.measuring.processes import largest_error, nominal_of
 from benchmarks.measuring.races import Outcome, PeerFailure
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
-from dae_sdc.run.callbacks import MOST_INNER_STEPS, Equations, ida_jacobian, slope_at
-from dae_sdc.run.sundials import MODULE, installed as installed
+from dae_sdc.run.sundials import MODULE, MOST_INNER_STEPS, Equations, ida_jacobian, installed, slope_at
 from dae_sdc.sharing import filtering
 
 LOOSEST, TIGHTEST = -2.0, -14.0  # Range in which a tolerance is searched for, as powers of ten

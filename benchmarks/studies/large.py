@@ -15,6 +15,7 @@ from benchmarks.measuring.steps import FAMILIES
 from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import InputError
 from dae_sdc.run.results import Result
+from dae_sdc.run.sundials import installed
 from dae_sdc.run.target import make_problem
 
 SIZES = (10_000, 100_000)
@@ -77,7 +78,7 @@ def _measure(rows: Table, problem: str, rtol: float, n: int, before: Any, **how:
     if not runs:
         return {}
     other, tolerance = None, rtol
-    if how["compared"] and ida.installed():
+    if how["compared"] and installed():
         with rows.or_left_out(f"IDA, {where}", TimeLimit):
             candidate = ida.Ida(made, *made.interval)
             while not candidate.error(tolerance, how["time_limit"]) <= runs[0]["error"]:

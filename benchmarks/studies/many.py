@@ -22,9 +22,9 @@ from benchmarks.study import Layout, Option, Table, chosen, study
 from dae_sdc.errors import require_count
 from dae_sdc.problems.chemistry import Robertson
 from dae_sdc.problems.mechanics import Pendulum2D
-from dae_sdc.run.callbacks import Equations
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
+from dae_sdc.run.sundials import Equations, installed
 from dae_sdc.run.sweep import sweep
 from dae_sdc.run.target import make_problem
 
@@ -122,7 +122,7 @@ def _measure(rows: Table, name: str, count: int, repetitions: int) -> None:
         SHARED: (RTOL, lambda: _ends(swept(workers=2))),
         LOOP: (RTOL, lambda: np.array([_solved(name, RTOL, params) for params in values])),
     }
-    if ida.installed():
+    if installed():
         target = _error(name, values, ends, exact)
         rtol = ida.loosest(lambda rtol: _error(name, values, _by_ida(name, rtol, few), exact), target)
         ways[PEER] = rtol, lambda: _by_ida(name, rtol, values)

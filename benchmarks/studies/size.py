@@ -28,6 +28,7 @@ from dae_sdc.run.description import Setup, describe
 from dae_sdc.run.execution import CONTROLLER
 from dae_sdc.run.method import swept_at_once
 from dae_sdc.run.results import Result, combinations_of
+from dae_sdc.run.sundials import installed
 
 PROBLEM = "transmission-line"
 SWEEPER = "semi-implicit"
@@ -98,7 +99,7 @@ def size(
     rows.parameters |= {"problem": PROBLEM, "sweeper": SWEEPER, "qdelta": QDELTA, "restol": RESTOL}
     rows.parameters |= {"steps": STEPS, "exponents": {}, "ida": {**ida.SETTINGS, "jacfn": "exact"}}
     compared = [number for number in sizes if number <= COMPARED_MOST] if accuracies else []
-    if compared and not ida.installed():
+    if compared and not installed():
         rows.leave_out("comparison with IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
         compared = []
     for number in rows.each(sizes, "size"):

@@ -24,9 +24,9 @@ from benchmarks.studies.truth.generated import differences
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
-from dae_sdc.run.callbacks import Equations, ida_jacobian, slope_at, weighted
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import Solution
+from dae_sdc.run.sundials import Equations, ida_jacobian, slope_at, weighted
 from dae_sdc.run.target import make_problem
 
 MODULE = importlib.import_module("benchmarks.studies.peers.study")  # the name in its package is the function

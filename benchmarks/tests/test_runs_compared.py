@@ -90,7 +90,7 @@ def test_a_run_of_the_network_tells_its_error_by_nominal_values() -> None:
 
 
 def test_ida_gets_absolute_tolerances_by_nominal_values() -> None:
-    if not ida.installed():
+    if not installed():
         pytest.skip("needs scikit-sundae")
     problem = ds.PROBLEMS["pipe-network"](**SMALL)
     other = ida.Ida(problem, 0.0, 8640.0)

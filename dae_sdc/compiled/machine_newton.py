@@ -34,8 +34,8 @@ from dae_sdc.dae.compiling import (
     short_integers,
     within_compiled,
 )
+from dae_sdc.dae.linear import EPS
 from dae_sdc.dae.newton import BACKWARD_ERROR, KeptNumbers
-from dae_sdc.dae.pattern import EPS
 
 RARE = {"_dbg_optnone": True}  # Options of functions that run seldom: they are not optimised.
 

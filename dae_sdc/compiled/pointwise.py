@@ -100,7 +100,7 @@ class HiddenMemory(ctypes.Structure):
 def correct_hidden() -> Any:
     """Makes rows of values at times, for steps, satisfy the stages at an address; writes where it did."""
     kind = ctypes.PYFUNCTYPE(ctypes.c_int64, *6 * [ctypes.c_int64])
-    return kind(entry("dae_sdc.compiled.hidden:correct").address)
+    return kind(entry("dae_sdc.compiled.points:correct").address)
 
 
 @functools.cache

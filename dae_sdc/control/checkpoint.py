@@ -112,8 +112,7 @@ class Checkpoints:
         changed = (name for name in now if name not in fresh or not same(now[name], fresh[name]))
         attributes = {name: now[name] for name in changed}
         record = packed_record(self._record)
-        counters = np.array(counts_of(problem), dtype=np.int64)
-        record["work"], counters = self._total(record["work"]), self._total(counters)
+        record["work"] = self._total(record["work"])
         return {
             "time": time,
             "u": np.array(value),
@@ -124,7 +123,7 @@ class Checkpoints:
             "problem": {"attributes": attributes, "held": problem.held_sides},
             "scales": problem.run_scales.get_state(),
             "sweeper": level.sweep.get_state(),
-            "counters": counters,
+            "counters": self._total(np.array(counts_of(problem), dtype=np.int64)),
             "record": record,
         }
 

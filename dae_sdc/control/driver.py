@@ -80,19 +80,12 @@ LEAST_DECREASE = 0.5  # Part of its earlier value to which it must fall within t
 RESIDUAL_AT_ROUND_OFF = 1e3 * float(np.finfo(float).eps)
 
 
-def round_off_limit(index: int | None, dt: float) -> float:
-    """Relative residual above which a standstill is not due to round-off: 1e3 eps / dt^(index - 1)."""
-    # Each differentiation that a constraint hides divides the round-off of the solution by dt once more. An
-    # index that is not known counts as 2, and 1e3 eps is the least.
-    return RESIDUAL_AT_ROUND_OFF * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
-
-
 class StopAtRoundOff(MarkingControl):
     """Ends the iterations of a step when its residual no longer falls although it is at round-off already.
 
     A tolerance below what double precision allows would otherwise cost ``maxiter`` sweeps in every step. How
-    low the residual can go depends on the index, see :func:`round_off_limit`. A step ended here is marked
-    ``at_round_off`` in its status.
+    low the residual can go depends on the index: to 1e3 eps / dt^(index - 1), relative to the terms of the
+    equations. A step ended here is marked ``at_round_off`` in its status.
 
     Examples
     --------
@@ -122,7 +115,11 @@ class StopAtRoundOff(MarkingControl):
         before, last = residuals[:-STAGNATION_WINDOW], residuals[-STAGNATION_WINDOW:]
         if not before or min(last) < LEAST_DECREASE * min(before):
             return
-        if residuals[-1] <= round_off_limit(L.prob.index, L.dt) * L.sweep.residual_scale():
+        # Each differentiation that a constraint hides divides the round-off of the solution by dt once
+        # more. An index that is not known counts as 2, and 1e3 eps is the least.
+        hidden = 1 if L.prob.index is None else max(L.prob.index, 1) - 1
+        limit = RESIDUAL_AT_ROUND_OFF * max(1.0, L.dt**-hidden)
+        if residuals[-1] <= limit * L.sweep.residual_scale():
             step.status.at_round_off = True
             # Not by force: a step on a rank of its own would no longer tell the next that it is done.
             step.params.maxiter = step.status.iter

@@ -1252,7 +1252,7 @@ class LocateEvents(MarkingControl):
                 sizes = np.abs(self.functions.switch_values(P, u, t))
                 for same in np.flatnonzero(sizes == sizes[number]):  # switches with the same border
                     self.switches[same].forget(t - least)
-                self.finished, self.sliding = True, Sliding(number, t, _copied(u))
+                self.finished, self.sliding = True, Sliding(number, t, MeshDAE(u))
                 return True
         return False
 
@@ -1265,7 +1265,7 @@ class LocateEvents(MarkingControl):
                 behind = consistent_restart(P, u, t, h, False, self._jumps)
                 back.append(0.0 if behind.polynomial is None else -side * function(_ahead(behind, h), t + h))
             if min(back, default=0.0) > watch.tolerance:
-                self.finished, self.sliding = True, Sliding(number, t, _copied(u))
+                self.finished, self.sliding = True, Sliding(number, t, MeshDAE(u))
         return self.finished
 
     def _check_progress(self, t: float, chain: Sequence[str]) -> None:
@@ -1314,7 +1314,7 @@ def _changed(
     P: ProblemDAE, watches: Sequence[_Watch], happened: Sequence[_Watch], u: MeshDAE, t: float, h: float
 ) -> tuple[MeshDAE, list[_Watch]]:
     """The state behind the events of a time, implicit ones after the others, and those that have acted."""
-    state, acted = _copied(u), list[_Watch]()
+    state, acted = MeshDAE(u), list[_Watch]()
 
     def following() -> _Watch | None:
         acting = _acting(watches, happened, acted, state, t, u)
@@ -1345,12 +1345,6 @@ def _changed(
     return state, acted
 
 
-def _copied(u: MeshDAE) -> MeshDAE:
-    state = type(u)(u)
-    state.polynomial = u.polynomial
-    return state
-
-
 def _set(P: ProblemDAE, state: MeshDAE, event: Event, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         state[require_name(f"unknown in the change of event '{event.name}'", name, P.names)] = value
@@ -1375,7 +1369,7 @@ def _settled(
         ]
         events = [watch.event for watch in acting if watch.event.change is not None]
         changes = [event.change(behind, t, before) for event in events if event.change is not None]
-        state = _copied(u)
+        state = MeshDAE(u)
         for event, (values, _) in zip(events, changes, strict=True):
             _set(P, state, event, values)
         places = [P.names.index(name) for values, _ in changes for name in values]

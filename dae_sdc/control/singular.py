@@ -63,8 +63,7 @@ class _ModelDeterminants:
 
     def values(self, place: Place) -> Vector:
         """The determinants, NaN where one has no value."""
-        values: Vector = self._follower.values(*place, self._problem.packed_parameters)
-        return values
+        return np.asarray(self._follower.values(*place, self._problem.packed_parameters))
 
     def begin(self, place: Place) -> None:
         self._follower.begin(*place, self._problem.packed_parameters)

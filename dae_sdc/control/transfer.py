@@ -250,11 +250,8 @@ def _check_levels(fine: Any, coarse: Any) -> None:
 def two_level_error(
     delta: Vector, restriction: Vector, fine: CollBase, coarse: CollBase, coarse_qdelta: str
 ) -> Vector:
-    r"""Error propagation of a coarse correction and a fine sweep in unknowns fixed by constraints, dt to 0.
-
-    .. math::
-        (I - Q_\Delta^{-1} Q)\,(I - P \bar Q_\Delta^{-1} R Q)
-    """
+    """Error propagation of a coarse correction and a fine sweep in unknowns fixed by constraints, dt to 0."""
+    # (I - Q_Delta^{-1} Q) (I - P QC_Delta^{-1} R Q), with QC_Delta that of the coarse level.
     # Shapes: delta (M, M), restriction (coarse M, M).
     first = int(fine.left_is_node)
     P = interpolation_matrix(tuple(coarse.nodes.tolist()), tuple(fine.nodes.tolist()))[first:, first:]

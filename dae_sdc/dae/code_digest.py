@@ -58,8 +58,9 @@ def contents(
     function: FunctionType, implementations: Mapping[Any, list[Any]], home: str = ""
 ) -> tuple[list[str], list[FunctionType], list[Any]]:
     """What a function does and holds, as texts, functions that it may call, and values of other kinds."""
-    plain = (*PLAIN, _class_of_numba("numba.core.types", "Type"))
-    dispatcher = _class_of_numba("numba.core.dispatcher", "Dispatcher")
+    # There are no instances of classes of numba before it is imported.
+    plain = (*PLAIN, getattr(sys.modules.get("numba.core.types"), "Type", ()))
+    dispatcher = getattr(sys.modules.get("numba.core.dispatcher"), "Dispatcher", ())
     code, names, called, others = function.__code__, set[str](), list[FunctionType](), list[Any]()
     texts, values = [f"{function.__qualname__} {code.co_varnames}"], list[Any]()
     values += function.__defaults__, function.__kwdefaults__
@@ -113,11 +114,6 @@ def contents(
             texts.append(kind.__name__)
             others.append(value)
     return texts, called, others
-
-
-def _class_of_numba(module: str, name: str) -> Any:
-    """A class of numba, of which there is no instance before numba is imported."""
-    return getattr(sys.modules.get(module), name, ())
 
 
 def _name_of(value: Any) -> str:

@@ -296,15 +296,13 @@ def inner(function: Any, **options: Any) -> Any:
 
 _DOUBLES, _COMPLEX = types.CPointer(types.float64), types.CPointer(types.complex128)
 
+# Types of ``residual(t, u*, du*, p*, out*)`` and ``jacobian(t, u*, du*, c, p*, out*)``; the complex one is a
+# residual of complex u, du and out.
 SIGNATURES = {
     "residual": types.void(types.float64, _DOUBLES, _DOUBLES, _DOUBLES, _DOUBLES),
     "jacobian": types.void(types.float64, _DOUBLES, _DOUBLES, types.float64, _DOUBLES, _DOUBLES),
     "complex": types.void(types.float64, _COMPLEX, _COMPLEX, _DOUBLES, _COMPLEX),
 }
-"""Types of ``residual(t, u*, du*, p*, out*)`` and ``jacobian(t, u*, du*, c, p*, out*)``.
-
-The complex one is a residual of complex u, du and out.
-"""
 
 
 def view_as(kind: Any) -> Any:

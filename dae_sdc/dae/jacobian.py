@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.linear import Matrix, largest
+from dae_sdc.dae.linear import Matrix, column_groups, largest
 from dae_sdc.dae.memory import STEP
-from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import undefined
@@ -110,20 +109,16 @@ def _finite(half: Matrix) -> bool:
 
 def _combined(first: Any, factor: float, second: Any) -> Any:
     """first + factor * second; by their entries alone where both are CSC matrices of one pattern."""
-    if type(first) is np.ndarray or not _same_pattern(first, second):
-        return first + factor * second
-    data = factor * second.data
-    data += first.data
-    return type(first)((data, first.indices, first.indptr), shape=first.shape)
-
-
-def _same_pattern(first: Any, second: Any) -> bool:
-    if not (sparse.issparse(first) and sparse.issparse(second) and len(first.data) == len(second.data)):
-        return False
-    pairs = (first.indptr, second.indptr), (first.indices, second.indices)
-    same = all(own is other or np.array_equal(own, other) for own, other in pairs)
-    # Matrices that share their indices must have them in order: SuperLU sorts where they are not, in place.
-    return same and bool(first.has_canonical_format)
+    both = type(first) is not np.ndarray and sparse.issparse(first) and sparse.issparse(second)
+    if both and len(first.data) == len(second.data):
+        pairs = (first.indptr, second.indptr), (first.indices, second.indices)
+        same = all(own is other or np.array_equal(own, other) for own, other in pairs)
+        # Matrices that share their indices must have them in order: SuperLU sorts others, in place.
+        if same and first.has_canonical_format:
+            data = factor * second.data
+            data += first.data
+            return type(first)((data, first.indices, first.indptr), shape=first.shape)
+    return first + factor * second
 
 
 def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:

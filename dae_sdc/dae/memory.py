@@ -28,8 +28,7 @@ def fields(kind: Any, *names: str) -> list[tuple[str, Any]]:
 
 def address(array: npt.NDArray[Any]) -> int:
     """Address of the first number of an array, without the objects of ctypes."""
-    place: int = array.__array_interface__["data"][0]
-    return place
+    return int(array.__array_interface__["data"][0])
 
 
 def tell_addresses(memory: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -44,8 +43,7 @@ def lapack(name: str) -> int:
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    place: int = pointer_of(capsule, name_of(capsule))
-    return place
+    return int(pointer_of(capsule, name_of(capsule)))
 
 
 class ArrayMemory:

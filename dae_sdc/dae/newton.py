@@ -26,11 +26,10 @@ AGED_CONTRACTION = 0.01  # Contraction above which a kept factorisation is renew
 # Smallest contraction that is believed: a measured one may be luck, and the matrix ages.
 LEAST_CONTRACTION = 1e-4
 
+# Factor by which first corrections at a node must fall from solve to solve for a known rate to be trusted.
+# Errors of one node come back from the others: a matrix that contracts well along the solution may hardly
+# contract what the sweeps bring back.
 BELIEVED_DECREASE = 0.5
-"""Factor by which first corrections at a node must fall from solve to solve for a known rate to be trusted.
-
-Errors of one node come back from the others: a matrix that contracts well along the solution may hardly
-contract what the sweeps bring back."""
 
 # Part of the tolerance below which a correction is the last one, whatever the contraction.
 LAST_CORRECTION = 0.1
@@ -40,11 +39,10 @@ ROUND_OFF_CORRECTION = 1e-3
 BACKWARD_ERROR = 64.0 * 2.0**-52
 SOLVED, UNSOLVED, SINGULAR = 0, 1, 2  # How an iteration ends.
 
+# Which linearisation a matrix is to be made of: ``NEWEST`` is the newest that is known, or one at the iterate
+# if none is; ``NOT_THE_SAME`` the newest unless the kept matrix is made of it, and then one at the iterate,
+# which is ``HERE``.
 NEWEST, NOT_THE_SAME, HERE = 0, 1, 2
-"""Which linearisation a matrix is to be made of.
-
-``NEWEST`` is the newest that is known, or one at the iterate if none is. ``NOT_THE_SAME`` is the newest
-unless the kept matrix is made of it, and then one at the iterate. ``HERE`` is one at the iterate."""
 
 
 class KeptNumbers(ctypes.Structure):
@@ -69,11 +67,9 @@ def factorize_anew(work: Any, which: int) -> bool:
 def iterate(
     work: Any, trust: bool, tolerance: float, residual_tolerance: float, forcing: float, maxiter: int
 ) -> int:
-    """Move an iterate to the solution with a matrix that is kept while it contracts.
-
-    The operations are methods of the object ``work``: in Python a :class:`ModifiedNewton`, where they are
-    described, in compiled code the memory of :mod:`dae_sdc.compiled.machine_newton`.
-    """
+    """Move an iterate to the solution with a matrix that is kept while it contracts."""
+    # The operations are methods of the object ``work``: in Python a :class:`ModifiedNewton`, where they are
+    # described, in compiled code the memory of :mod:`dae_sdc.compiled.machine_newton`.
     kept = work.kept_numbers()
     which = -1
     if kept.age < 0.0:
@@ -279,16 +275,12 @@ def krylov_correction(system: ImplicitSystem, factors: Factorization, residual: 
 
 @dataclass(eq=False)
 class ModifiedNewton:
-    """Newton's method with a matrix for each ``key`` of systems that is kept while it contracts.
+    """Newton's method with a matrix for each ``key`` of systems that is kept while it contracts."""
 
-    An iterate is accepted when rate / (1 - rate) * size(delta) <= tolerance, and rate * max abs(F) <=
-    residual_tolerance, with the measured contraction rate; see :func:`iterate`, whose operations these are.
-
-    References
-    ----------
-    P. Deuflhard, Newton Methods for Nonlinear Problems, Springer (2004), sec. 2.1 and 3.3.
-    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8.
-    """
+    # An iterate is accepted when rate / (1 - rate) * size(delta) <= tolerance, and rate * max abs(F) <=
+    # residual_tolerance, with the measured contraction rate; see :func:`iterate`, whose operations these are.
+    # P. Deuflhard, Newton Methods for Nonlinear Problems, Springer (2004), sec. 2.1 and 3.3. E. Hairer,
+    # G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8.
 
     problem: ProblemDAE  # Gives tolerance, iteration limit and work counters.
     # Whether a contraction rate measured in an earlier solve may end this one: right for sweeps that return

@@ -213,11 +213,9 @@ def _wrong_entry_of(differences: _Differences, of_derivative: bool, size: Vector
 def contraction(
     problem: ProblemDAE, linearization: Linearization, u: Vector, du: Vector, t: float, c: float
 ) -> float:
-    """By how much Newton's iteration with a given matrix reduces errors, at a point and a coefficient c.
-
-    The spectral radius of I - theta (M + c J)^{-1} (F_u' + c F_u) with the given M and J, F by differences,
-    for theta = 1 and 1/2, whichever is less, by power iteration. Infinite for a singular matrix.
-    """
+    """By how much Newton's iteration with a given matrix reduces errors, at a point and a coefficient c."""
+    # The spectral radius of I - theta (M + c J)^{-1} (F_u' + c F_u) with the given M and J, F by differences,
+    # for theta = 1 and 1/2, whichever is less, by power iteration. Infinite for a singular matrix.
     try:
         factors = factorize(linearization.iteration_matrix(c, problem.n), "auto")
     except SolveError:

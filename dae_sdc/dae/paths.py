@@ -51,12 +51,8 @@ class PathPoint:
 def follow(
     equations: PathEquations, start: Vector, within: tuple[float, float], forward: float = 1.0
 ) -> Iterator[PathPoint]:
-    """The points of a path from a solution on, until the last value leaves its range or the path is lost.
-
-    References
-    ----------
-    E. L. Allgower, K. Georg: Introduction to Numerical Continuation Methods, SIAM (2003).
-    """
+    """The points of a path from a solution on, until the last value leaves its range or the path is lost."""
+    # E. L. Allgower, K. Georg: Introduction to Numerical Continuation Methods, SIAM (2003).
     # Shapes: start (n + 1,).
     direction = np.append(np.zeros(len(start) - 1), forward)
     point = PathPoint(start, tangent_at(equations, start, direction))
@@ -129,8 +125,7 @@ def _behind_kink(equations: PathEquations, point: PathPoint, length: float) -> P
 def _with_rows_of_one_size(matrix: Vector) -> Vector:
     rows = np.abs(matrix).max(axis=1)
     rows[rows == 0.0] = 1.0
-    scaled: Vector = matrix / rows[:, None]
-    return scaled
+    return np.asarray(matrix / rows[:, None])
 
 
 def corrected(equations: PathEquations, guess: Vector, normal: Vector) -> tuple[Vector | None, int]:
@@ -166,8 +161,7 @@ def tangent_at(equations: PathEquations, values: Vector, direction: Vector) -> V
     right = np.zeros(len(bordered))
     right[-1] = 1.0 / rows[-1]
     found = np.linalg.solve(bordered / rows[:, None], right)
-    tangent: Vector = found / np.linalg.norm(found)
-    return tangent
+    return np.asarray(found / np.linalg.norm(found))
 
 
 def newton_homotopy(
@@ -177,10 +171,8 @@ def newton_homotopy(
     sizes: Vector,
     matrix: Vector | None = None,
 ) -> Vector:
-    """The end of the path of R(x) = (1 - s) R(start) from s = 0 to 1, followed by its arc length.
-
-    With a matrix A it is that of s R(x) + (1 - s) A (x - start) = 0.
-    """
+    """The end of the path of R(x) = (1 - s) R(start) from s = 0 to 1, followed by its arc length."""
+    # With a matrix A it is that of s R(x) + (1 - s) A (x - start) = 0.
     # Shapes: x (n,), sizes (n,), matrix (n, n).
     begin, start, at_start = x, residual(x), np.abs(jacobian(x)) @ sizes
     rows = np.where(at_start > 0.0, at_start, 1.0)

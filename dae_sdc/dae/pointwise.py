@@ -21,8 +21,8 @@ __all__ = ["ManifoldValues", "Pointwise", "PointwiseEquations"]
 
 Course = Sequence[tuple[float, tuple[int, ...]]]  # Times from which on switches have sides, and these.
 
+# What is raised where equations have no linear approximation that can be solved.
 UNSOLVED = (SolveError, np.linalg.LinAlgError, RuntimeError)
-"""What is raised where equations have no linear approximation that can be solved."""
 
 
 class Pointwise(Protocol):

@@ -95,10 +95,8 @@ class LinearRows:
         return left[:, :rank], values[:rank], right[:rank]
 
     def solve(self, rhs: Vector, damping: float = 0.0) -> Vector:
-        """The least-squares solution of minimum norm, or with damping that of Tikhonov's regularisation.
-
-        Damping is the weight of the squared norm of the solution, in units of the unknowns.
-        """
+        """The least-squares solution of minimum norm, or with damping that of Tikhonov's regularisation."""
+        # Damping is the weight of the squared norm of the solution, in units of the unknowns.
         scaled, scales = rhs / self.sizes, 1.0 if self._scales is None else self._scales
         if self._sparse or not damping:
             return np.asarray(scales * self.least(scaled) / (1.0 + damping))
@@ -200,21 +198,14 @@ def project(
     sizes: npt.ArrayLike | None = None,
     bounds: tuple[Vector, Vector] | None = None,
 ) -> Projection:
-    r"""The nearest point at which equations hold, with some of its entries fixed and all within bounds.
-
-    .. math::
-        \min_x \tfrac12 \| W (x - \tilde x) \|^2 \quad\text{subject to}\quad h(x) = 0, \; a \le x \le b
-
-    Each step solves the optimality conditions with h linearised, by the pseudoinverse of its Jacobian, so
-    redundant equations are allowed. The curvature of the Lagrangian along the last step replaces second
-    derivatives of h. A step is halved until a merit function of distance and residuals decreases. At the end
-    Newton's method for h alone is continued while it reduces residuals above round-off. Nothing is evaluated
-    outside the bounds: steps are shortened to them, and values at bounds that a step leads beyond are held.
-
-    References
-    ----------
-    J. Nocedal, S. J. Wright: Numerical Optimization, 2nd edition, Springer 2006, chapter 18.
-    """
+    """The nearest point at which equations hold, with some of its entries fixed and all within bounds."""
+    # The minimum of |W (x - point)|^2 subject to h(x) = 0 and a <= x <= b. Each step solves the optimality
+    # conditions with h linearised, by the pseudoinverse of its Jacobian, so redundant equations are allowed.
+    # The curvature of the Lagrangian along the last step replaces second derivatives of h. A step is halved
+    # until a merit function of distance and residuals decreases. At the end Newton's method for h alone is
+    # continued while it reduces residuals above round-off. Nothing is evaluated outside the bounds: steps are
+    # shortened to them, and values at bounds that a step leads beyond are held.
+    # J. Nocedal, S. J. Wright: Numerical Optimization, 2nd edition, Springer 2006, chapter 18.
     # Shapes: point (n,), weights (n,), fixed (n,), start (n,), sizes (n,).
     error = equations.accuracy.values
     given = np.array(point, dtype=np.float64)

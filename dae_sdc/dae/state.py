@@ -313,12 +313,10 @@ def differentiation_row(nodes: tuple[float, ...], target: float) -> Vector:
 
 
 def unresolved(nodes: tuple[float, ...], rows: Vector) -> Vector:
-    """The part of u that its values at start and M nodes of a step, the rows, do not show; 0 for M < 3.
-
-    It is the first coefficient in Legendre polynomials that they do not show, as far as the last three that
-    they show tell how the coefficients go down, or by the nodes alone, where that is less: a start that does
-    not fit the nodes is an error of the step before.
-    """
+    """The part of u that its values at start and M nodes of a step, the rows, do not show; 0 for M < 3."""
+    # It is the first coefficient in Legendre polynomials that they do not show, as far as the last three that
+    # they show tell how the coefficients go down, or by the nodes alone, where that is less: a start that
+    # does not fit the nodes is an error of the step before.
     # Shapes: rows (M + 1, n) -> (n,).
     if len(nodes) < 3:
         return np.zeros(rows.shape[1])

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.dae.linear import column_groups
 from dae_sdc.dae.memory import STEP, address, fields, no_copy
-from dae_sdc.dae.pattern import column_groups
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 

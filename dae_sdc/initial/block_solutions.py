@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.pattern import maximum_matching
+from dae_sdc.dae.linear import maximum_matching
 from dae_sdc.dae.projection import TERM_ROUND_OFF, EquationFunctions
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.consistent import SolvedBlock

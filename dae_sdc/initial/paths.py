@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sparse
 
+from dae_sdc.dae.linear import maximum_matching
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
-from dae_sdc.dae.pattern import maximum_matching
 from dae_sdc.dae.projection import MOST_PROJECTION_STEPS, EquationFunctions, Projection, dense, project
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError

@@ -253,7 +253,7 @@ def _points(run: Run, texts: Mapping[str, tuple[str, str]]) -> tuple[Values, lis
     numbers = {name: value for name, value in params.items() if isinstance(value, int | float)}
     known = list(dict.fromkeys([*run.unknowns, *run.rates, *numbers]))
     formulas = {
-        text: compiled_expression(text, known, f"the formula '{text}'")
+        text: compiled_expression(text, known, f"the formula '{text}'")[:2]
         for pair in texts.values()
         for text in pair
     }

@@ -12,7 +12,7 @@ from scipy.linalg import block_diag
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
-from dae_sdc.dae.pattern import maximum_matching
+from dae_sdc.dae.linear import maximum_matching
 from dae_sdc.polynomials.homotopy import added
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem, magnitudes, norms
 

@@ -78,7 +78,7 @@ def accuracy(options: AccuracyOptions) -> Result:
             dts, end = step_sizes(index, best)
             part = convergence(problem, dt=dts, t_end=end, progress=options.progress, **settings)
             study.parameters["failures"] += part.parameters["failures"]
-            study.add(part.data.tolist(), last=True)
+            study.add(part.data.tolist())
     return study.result()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -349,13 +348,11 @@ def _leaving(mode: Mode) -> Iterable[Event]:
     for slide, share in zip(mode.slides, mode.shares, strict=True):
         place = mode.equations.problem.names.index(share)
         for value, other in (slide.values, slide.values[::-1]):
-            about: dict[str, Any] = {"terminal": True, "direction": -1.0, "name": f"'{slide.name}' is left"}
-            yield Event(partial(_room, place, value, 1.0 if other > value else -1.0), **about)
 
+            def room(u: Any, t: float, j: int = place, end: float = value, up: bool = other > value) -> float:
+                return float(u[j]) - end if up else end - float(u[j])
 
-def _room(place: int, value: float, sign: float, u: Any, t: float) -> float:
-    """How far an unknown is from a value on one side of it."""
-    return sign * (float(u[place]) - value)
+            yield Event(room, terminal=True, direction=-1.0, name=f"'{slide.name}' is left")
 
 
 def _said(arc: Arc, events: int) -> list[str]:

@@ -77,10 +77,8 @@ class Setup:
         """The setup with entries in sections of its description added, or removed where they are None."""
         description = dict(self.description)
         for section, entries in parts.items():
-            joined = description[section] = {**description[section], **entries}
-            for name, entry in entries.items():
-                if entry is None:
-                    del joined[name]
+            joined = {**description[section], **entries}.items()
+            description[section] = {name: x for name, x in joined if entries.get(name, 0) is not None}
         return replace(self, description=description)
 
     def with_step(self, dt: float) -> dict[str, Any]:

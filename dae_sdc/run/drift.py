@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,22 +55,14 @@ COLUMNS: list[tuple[str, str]] = [
 ]
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """A method and a formulation of the equations."""
 
+    label: str  # Name in tables and pictures.
     sweeper: str  # Name of a sweeper or of a solver of SUNDIALS.
     formulation: str  # Formulation of the problem; empty for its default.
+    params: Mapping[str, Any]  # Arguments of the problem.
     settings: Mapping[str, Any]  # Arguments of :func:`dae_sdc.run.solve.solve`: a tolerance or a step size.
-
-    @property
-    def label(self) -> str:
-        """Name in tables and pictures."""
-        return f"{self.sweeper}/{self.formulation}" if self.formulation else self.sweeper
-
-    def params(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments of the problem, from those of the user."""
-        return {**params, "formulation": self.formulation} if self.formulation else dict(params)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,10 +129,7 @@ def drift(options: DriftOptions) -> Result:
     edges = np.linspace(start, end, points + 1)
     with rows.running(len(chosen), "run", options.progress) as bar:
         for case in chosen:
-            of_case = case.params(params)
-            settings = {**case.settings, "t_end": end, "dense": False, "params": of_case}
-            if case.sweeper in SOLVERS:
-                settings["global_error"] = False  # drift is that of the method at its tolerance
+            settings = {**case.settings, "t_end": end, "dense": False, "params": case.params}
             tic = perf_counter()
             try:
                 solution = solve(problem, sweeper=case.sweeper, **settings)
@@ -154,7 +143,7 @@ def drift(options: DriftOptions) -> Result:
             rows.note(case.label, solution)
             run = {"case": case.label, "time": took, "success": solution.success, **solution.stats}
             rows.parameters["runs"].append(run)
-            rows.add(_rows(case, solution, _quasilinear(problem, of_case), edges))
+            rows.add(_rows(case, solution, _quasilinear(problem, case.params), edges))
             bar.update(1)
     return rows.result()
 
@@ -183,18 +172,20 @@ def _cases(options: DriftOptions, start: float, end: float) -> tuple[list[Case],
         require_name("sweeper", sweeper, [*SWEEPERS, *SOLVERS])
         if sweeper in SOLVERS and not installed():
             raise InputError(f"'{sweeper}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
-        settings = {"rtol": rtol}
-        if sweeper in SWEEPERS and issubclass(SWEEPERS[sweeper], DirectMethod):
+        settings: dict[str, Any] = {"rtol": rtol}
+        if sweeper in SOLVERS:
+            settings["global_error"] = False  # drift is that of the method at its tolerance
+        elif issubclass(SWEEPERS[sweeper], DirectMethod):
             try:
                 SWEEPERS[sweeper].check_adaptive()
             except InputError:  # it takes steps of a fixed size
                 settings = {"dt": dt}
-        case = Case(sweeper, formulation, settings)
+        of_case = {**params, "formulation": formulation} if formulation else dict(params)
         try:
             if sweeper in SOLVERS:
-                make_problem(problem, case.params(params))
+                make_problem(problem, of_case)
             else:
-                describe(problem, sweeper=sweeper, params=case.params(params))
+                describe(problem, sweeper=sweeper, params=of_case)
         except InputError as error:
             if names is not None:
                 raise
@@ -202,7 +193,7 @@ def _cases(options: DriftOptions, start: float, end: float) -> tuple[list[Case],
             continue
         if "dt" in settings:
             number_of_steps(start, end, dt)
-        cases.append(case)
+        cases.append(Case(name if formulation else sweeper, sweeper, formulation, of_case, settings))
     if not cases:
         raise InputError(f"no case takes the problem: {'; '.join(left_out)}")
     return cases, left_out
@@ -223,9 +214,8 @@ def _rows(case: Case, solution: Solution, problem: QuasilinearProblem, ends: Vec
     largest = np.full((len(ends) - 1, len(NUMBERS)), -np.inf)
     np.maximum.at(largest, part, values)
     steps = np.bincount(part, minlength=len(ends) - 1)
-    label = (case.label, case.sweeper, case.formulation)
-    sizes = (case.settings.get("dt", np.nan), case.settings.get("rtol", np.nan))
-    return [(*label, *sizes, ends[i + 1], steps[i], *largest[i]) for i in np.flatnonzero(steps).tolist()]
+    label = (*case[:3], case.settings.get("dt", np.nan), case.settings.get("rtol", np.nan))
+    return [(*label, ends[i + 1], steps[i], *largest[i]) for i in np.flatnonzero(steps).tolist()]
 
 
 def summary(result: Result) -> str:

@@ -63,7 +63,14 @@ def info(name: str | None = None) -> str:
     bdf3: class BDF3DAE
     """
     if name is None:
-        return "\n".join(f"{key:<12} {value}" for key, value in _versions().items())
+        versions = provenance()
+        if versions["mpi4py"] and not versions["mpi"]:  # this process has not loaded the library
+            try:
+                versions["mpi"] = mpi_library()
+            except InputError as error:
+                versions["mpi"] = str(error)
+        pairs = versions.items()
+        return "\n".join(f"{key:<12} {'not installed' if value is None else value}" for key, value in pairs)
     if name == MACHINE:
         return "\n".join(f"{key:<16} {value}" for key, value in _machine().items())
     lines, about = _described(name)
@@ -99,17 +106,6 @@ def _described(name: str) -> Description:
         return [f"{name}: preconditioner {generator.__name__} of qmat", *more], inspect.getdoc(generator)
     known = [*PROBLEMS, *MODELS, *SWEEPERS, *QDELTA_GENERATORS, MACHINE]
     raise InputError(unknown("problem, model, sweeper or preconditioner", name, known))
-
-
-def _versions() -> dict[str, Any]:
-    """Versions, and the MPI library that there is, also where this process has not loaded it."""
-    about = provenance()
-    if about["mpi4py"] and not about["mpi"]:
-        try:
-            about["mpi"] = mpi_library()
-        except InputError as error:
-            about["mpi"] = str(error)
-    return {name: "not installed" if value is None else value for name, value in about.items()}
 
 
 def _machine() -> dict[str, str]:

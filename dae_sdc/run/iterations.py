@@ -80,7 +80,7 @@ def iterations(options: IterationsOptions) -> Result:
                 if solution.success:
                     references.tell()
                 rows = [(*label, group, size, sweep, error, residual) for group, error in by_group.items()]
-                study.add(rows, last=True)
+                study.add(rows)
                 bar.update(1)
     return study.result()
 

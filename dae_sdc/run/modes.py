@@ -30,11 +30,10 @@ from dae_sdc.model.jumps import timetable_of
 from dae_sdc.model.modes import Choice, Mode, choices_of, in_mode
 from dae_sdc.run import arcs
 from dae_sdc.run.description import SolveOptions
+from dae_sdc.run.entering import Landing, Pivoting, landing
 from dae_sdc.run.equations import Equations
 from dae_sdc.run.execution import CONTROLLER
-from dae_sdc.run.impulses import Landing, landing
 from dae_sdc.run.method import SOLVERS
-from dae_sdc.run.pivoting import Pivoting
 from dae_sdc.run.plan import plan_of
 from dae_sdc.run.processes import everyone, is_root
 from dae_sdc.run.solution import Solution, output_times, put_down_of

@@ -146,9 +146,8 @@ def pendulum_study(options: PendulumOptions) -> Result:
     first, last = (float(t) for t in PROBLEMS[PROBLEM].interval)
     steps = number_of_steps(first, last, require_number("dt", dt))
     times = np.linspace(first, last, steps + 1)
-    for method in methods:
-        # Invalid settings are refused before the first run.
-        settings = method.settings(dt, start, times)
+    chosen = [(method, method.settings(dt, start, times)) for method in methods]
+    for method, settings in chosen:  # invalid ones are refused before the first run
         named = {name: settings[name] for name in ("starting_procedure", "corrector") if name in settings}
         if method.sweeper not in SOLVERS:
             describe(PROBLEM, sweeper=settings["sweeper"], **named)
@@ -164,8 +163,7 @@ def pendulum_study(options: PendulumOptions) -> Result:
     rows.parameters |= {"k": ks, "dt": dt, "starting_procedure": start, "interval": [first, last]}
     rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST_WINDOW}
     with rows.running(len(methods) * len(ks), "run", options.progress) as bar:
-        for method, k in product(methods, ks):
-            settings = method.settings(dt, start, times)
+        for (method, settings), k in product(chosen, ks):
             tic = perf_counter()
             solution = solve(PROBLEM, params={"k": k}, **settings)
             took = perf_counter() - tic

@@ -53,11 +53,9 @@ class Table:
 
     def without_constants(self) -> tuple[str, Table]:
         """What is the same in all rows as a text, and the other columns."""
-        others, texts = dict(self.columns), []
-        for name, values in self.columns.items():
-            if len(values) > 1 and (values == values[0]).all():
-                del others[name]
-                texts += [f"{name} {cell(values[0])}"] if values[0] != "" else []
+        same = {name: x[0] for name, x in self.columns.items() if len(x) > 1 and (x == x[0]).all()}
+        others = {name: values for name, values in self.columns.items() if name not in same}
+        texts = (f"{name} {cell(value)}" for name, value in same.items() if value != "")
         return ", ".join(texts), replace(self, columns=others)
 
     def cells(self, most: int) -> list[Sequence[str]]:
@@ -629,10 +627,8 @@ def _load_sidecar(path: Path, sidecar: Path) -> dict[str, Any]:
 def _lacking(about: Mapping[str, Any]) -> list[str]:
     """Names of the entries that a sidecar lacks, or has with another type."""
     wrong = [key for key, kind in _SIDECAR.items() if not isinstance(about.get(key), kind)]
-    if not wrong:
-        texts = {"columns": about["columns"], "units": list(about["units"].values())}
-        wrong = [key for key, values in texts.items() if not is_texts(values)]
-    return wrong
+    texts = {} if wrong else {"columns": about["columns"], "units": list(about["units"].values())}
+    return wrong or [key for key, values in texts.items() if not is_texts(values)]
 
 
 def _earlier(about: Mapping[str, Any]) -> list[dict[str, Any]]:

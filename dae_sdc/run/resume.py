@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dae_sdc.arguments import shown
 from dae_sdc.control.checkpoint import Checkpoints, check_state, is_plain, plain_attributes, same
 from dae_sdc.control.driver import Control, driver_of, require_single_steps
 from dae_sdc.control.events import Event
@@ -27,8 +28,6 @@ from dae_sdc.sharing import signals_held, tell
 FORMAT = "dae_sdc checkpoint"
 VERSION = 4
 SUFFIX = ".npz"
-
-LONGEST = 60  # Largest number of characters of a value in a message.
 
 
 @dataclass
@@ -205,14 +204,9 @@ def _check_same_run(path: Path, written: Mapping[str, Any], wanted: Mapping[str,
                 pairs = {f"{name} {key}": (before.get(key), now.get(key)) for key in [*now, *before]}
                 name, (before, now) = next(pair for pair in pairs.items() if not same(*pair[1]))
             raise ResultFileError(
-                f"{path} is the checkpoint of another run: {name} was {_shown(before)}, and is now "
-                f"{_shown(now)}; give what it was, or another file"
+                f"{path} is the checkpoint of another run: {name} was {shown(before)}, and is now "
+                f"{shown(now)}; give what it was, or another file"
             )
-
-
-def _shown(value: Any) -> str:
-    text = " ".join(repr(value.tolist() if isinstance(value, np.ndarray) else value).split())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def described(value: Any) -> Any:

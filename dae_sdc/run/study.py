@@ -32,7 +32,7 @@ class Study:
     out: str | Path | None  # File of the result; None to save nothing.
     comm: Any = None  # All ranks of a parallel study, of which rank 0 saves.
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    begun: list[tuple[Any, ...]] = field(default_factory=list)
+    kept: int = 0  # Number of the rows that are not replaced any more.
     parameters: dict[str, Any] = field(default_factory=lambda: {"failures": [], "complete": False})
 
     def note(self, what: str, solution: Solution) -> None:
@@ -48,10 +48,8 @@ class Study:
 
     def add(self, rows: list[tuple[Any, ...]], last: bool = True) -> None:
         """Set the rows of a combination and save them; without ``last`` the next call replaces them."""
-        self.begun = rows
-        if last:
-            self.rows += rows
-            self.begun = []
+        self.rows[self.kept :] = rows
+        self.kept = len(self.rows) if last else self.kept
         if self.out is not None and is_root(self.comm):
             put_down(self.result(), self.out, False)
 
@@ -68,7 +66,7 @@ class Study:
 
     def result(self) -> Result:
         """The result with the rows so far."""
-        return tabulated(self.kind, self.columns, [*self.rows, *self.begun], self.parameters, self.units)
+        return tabulated(self.kind, self.columns, self.rows, self.parameters, self.units)
 
     @contextmanager
     def running(self, total: int, unit: str, progress: bool | None) -> Iterator[Any]:
@@ -83,7 +81,7 @@ class Study:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.parameters["complete"] = kind is None
-        if self.out is not None and is_root(self.comm) and (kind is None or self.rows or self.begun):
+        if self.out is not None and is_root(self.comm) and (kind is None or self.rows):
             put_down(self.result(), self.out, kind is None)
 
 
@@ -150,15 +148,13 @@ class References:
             return None
         key = problem if isinstance(problem, str) else id(problem)
         if key not in self.by_problem:
-            pair = self._solved(problem, self.rtol), self._solved(problem, LOOSER * self.rtol)
-            self.by_problem[key] = Reference(*pair)
+            solutions: list[Solution] = []
+            for rtol in (self.rtol, LOOSER * self.rtol):
+                solutions.append(solve(problem, rtol=rtol, t_end=self.t_end, params=self.params, dense=True))
+                if not solutions[-1].success:
+                    raise SolveError(f"no reference with rtol={rtol:g}: {solutions[-1].message}")
+            self.by_problem[key] = Reference(solutions[0], solutions[1])
         return self.by_problem[key]
-
-    def _solved(self, problem: Any, rtol: float) -> Solution:
-        solution = solve(problem, rtol=rtol, t_end=self.t_end, params=self.params, dense=True)
-        if not solution.success:
-            raise SolveError(f"no reference with rtol={rtol:g}: {solution.message}")
-        return solution
 
     def tell(self) -> None:
         """Say in the result what the references are, and how accurate they are where they were used."""

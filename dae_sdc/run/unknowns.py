@@ -298,12 +298,12 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, stays: Map
             terminal = int(number or 1)
         elif name in ("rising", "falling"):
             direction = 1.0 if name == "rising" else -1.0
-    expression, times = expression.strip(), None
+    expression, times, function = expression.strip(), None, lambda u, t: 1.0
     sample, changed = _SAMPLE.fullmatch(expression), _CHANGE.fullmatch(expression)
     if changed is not None:
         only.append(function_of(f"{changed[1]} != pre({changed[1]})", problem, unknowns))
-    if expression == INITIAL or expression == BESIDE or changed is not None:
-        function, times = (lambda u, t: 1.0), at_start if expression == INITIAL else with_others
+    if expression in (INITIAL, BESIDE) or changed is not None:
+        times = at_start if expression == INITIAL else with_others
     elif sample is not None:
         numbers = (_constant(part, problem, text, stays) for part in sample.groups())
         function, times = _sampled(expression, *numbers)
@@ -313,12 +313,12 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, stays: Map
             f"event '{text}' joins conditions of which one holds at events alone; write {example}"
         )
     else:
-        function, holds = _function(expression, problem, unknowns, "event")
-        if holds and direction:
+        function = function_of(expression, problem, unknowns, "event")
+        if function.holds and direction:
             raise InputError(
                 f"event '{text}' happens where its condition begins to hold; leave rising and falling out"
             )
-        direction = -1.0 if holds else direction
+        direction = -1.0 if function.holds else direction
 
     every, is_implicit = values | others, "implicit" in words
 
@@ -360,7 +360,7 @@ def _sampled(text: str, start: float, period: float) -> tuple[Any, Callable[...,
 
 def _constant(text: str, problem: ProblemDAE, event: str, stays: Mapping[str, float]) -> float:
     """The value of an expression of numbers, parameters, and unknowns with values that stay in a run."""
-    value = function_of(text, problem)([stays.get(name, np.nan) for name in problem.names], np.nan)
+    value: float = function_of(text, problem)([stays.get(name, np.nan) for name in problem.names], np.nan)
     if not np.isfinite(value):
         raise InputError(f"'{text.strip()}' in event '{event}' has no value; give numbers or parameters")
     return value
@@ -382,20 +382,13 @@ def _through(
     return among[0], lambda u, *more: float(u[j] + (value(u, *more) - current(u, *more)) / slopes[j])
 
 
-def function_of(text: str, problem: ProblemDAE, unknowns: Unknowns | None = None) -> Callable[..., float]:
+def function_of(text: str, problem: ProblemDAE, unknowns: Unknowns | None = None, use: str = "value") -> Any:
     """The function f(u, t) of an expression, or f(u, t, before) of one with values before an event."""
-    return _function(text, problem, unknowns, "value")[0]
-
-
-def _function(
-    text: str, problem: ProblemDAE, unknowns: Unknowns | None, use: str
-) -> tuple[Callable[..., float], bool]:
-    """The function of an expression, see :func:`function_of`, and whether it is the condition of an event."""
     removed = () if unknowns is None else unknowns.removed
     numbers = _parameters(problem)
     known = [*problem.names, *removed, *(name for name in numbers if name not in problem.names)]
     known += [f"pre({name})" for name in known] if use == "value" else []
-    compiled, places, holds = _compiled(text, known, f"event {shown(text)}", use)
+    compiled, places, holds = compiled_expression(text, known, f"event {shown(text)}", use)
     place_of = {name: at for at, name in enumerate(problem.names)}
 
     def value(name: str, u: Any, t: float, before: Any) -> Any:
@@ -428,6 +421,7 @@ def _function(
         return float(several(row, np.array([t]), row_before)[0])
 
     own: Any = function
+    own.holds = holds  # whether it is the condition of an event
     reads_removed = any(name in removed or name[4:-1] in removed for name in places)
     if reads_removed:
         own.several = several
@@ -438,7 +432,7 @@ def _function(
         function(np.ones(problem.n), 0.0)
     except (TypeError, NameError) as error:
         raise InputError(f"event {shown(text)} cannot be evaluated: {error}") from None
-    return function, holds
+    return function
 
 
 def _distance(condition: ast.expr) -> ast.expr:
@@ -469,13 +463,10 @@ def evaluated(code: Any, values: Sequence[Any], t: Any = np.nan) -> Any:
         return eval(code, {**FUNCTIONS, **CONSTANTS, **dict.fromkeys(TIME, t), **names, "__builtins__": {}})
 
 
-def compiled_expression(text: str, known: Sequence[str], what: str) -> tuple[Any, list[str]]:
-    """The code of an expression, and the names that stand for its variables ``u__0``, ``u__1``, ..."""
-    return _compiled(text, known, what)[:2]
-
-
-def _compiled(text: str, known: Sequence[str], what: str, use: str = "") -> tuple[Any, list[str], bool]:
-    """The code of an expression, its names, and whether it was a condition."""
+def compiled_expression(
+    text: str, known: Sequence[str], what: str, use: str = ""
+) -> tuple[Any, list[str], bool]:
+    """The code of an expression, the names of its variables ``u__0``, ..., and whether it was a condition."""
     # A "value" may have choices by conditions, an "event" be a condition, of which the distance is compiled.
     # Names such as Main.joint.phi and der(x) are no names of Python; the longest go first.
     names = "|".join(map(re.escape, sorted(known, key=len, reverse=True))) or r"(?!)"
@@ -534,7 +525,7 @@ def _condition(text: Any, model: Any, names: Mapping[str, str]) -> Any:
     symbols = {name_of(label, order): (name, order) for label, name in names.items() for order in orders}
     known = [*symbols, *(name for name in model.parameters_by_name if name not in symbols)]
     try:
-        code, places = compiled_expression(text, known, f"the fixed '{text}'")
+        code, places, _ = compiled_expression(text, known, f"the fixed '{text}'")
     except InputError:
         if is_pattern(text):
             return text

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_matrix, csr_matrix
 
 from dae_sdc.arguments import shown
-from dae_sdc.dae.pattern import maximum_matching
+from dae_sdc.dae.linear import maximum_matching
 from dae_sdc.errors import InputError
 
 if TYPE_CHECKING:

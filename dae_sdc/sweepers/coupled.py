@@ -180,21 +180,16 @@ def starting_derivative(
     # polynomial of u' at t0 corrected to satisfy F if asked.
     # Shape of the result: (n,).
     if u0.polynomial is not None:
-        end: Vector = u0.polynomial.derivative_at_end()
-        return end
-    try:
+        return np.asarray(u0.polynomial.derivative_at_end())
+    with suppress(InputError):
         given, value = problem.state(problem.du_exact(t0)), problem.state(problem.u_exact(t0))
-    except InputError:
-        pass
-    else:
         # An unknown that is 0 at this time is measured by its size in the run.
         sizes = np.maximum(np.abs(value), problem.run_scales.unknowns)
         if (np.abs(value - u0) <= STATE_TOLERANCE * sizes).all():
-            known: Vector = given.view(np.ndarray)
-            return known
+            return np.asarray(given)
     tableau = radau_iia(accuracy + 3)
     stages = stages_without_guess(problem, tableau, u0, t0, dt)
-    derivative: Vector = interpolation_matrix(tuple(tableau.c), (0.0,))[0] @ stages.du
+    derivative = interpolation_matrix(tuple(tableau.c), (0.0,))[0] @ stages.du
     return _corrected(problem, u0, derivative, t0) if correct else derivative
 
 

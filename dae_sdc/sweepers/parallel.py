@@ -110,8 +110,7 @@ class MPINodes(NodeCommunicator):
         """See :class:`NodeCommunicator`; the exception of the lowest rank that has one is raised."""
         if self.shared:
             raise_one(self.comm, failure)
-        elif failure is not None:
-            raise failure
+        super().settle(failure)
 
     def from_last(self, value: float) -> float:
         """See :class:`NodeCommunicator`."""

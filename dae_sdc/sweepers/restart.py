@@ -96,8 +96,7 @@ class AlgebraicPart(ImplicitSystem):
     def linearize(self) -> Linearization:
         at_start, self._at_start = self._at_start, None
         if at_start is None or getattr(self.problem, "jacobian", None) is None:
-            linearization: Linearization = super().linearize()
-            return linearization
+            return linearize(self.problem, self.u, self.du, self.time)
         self.problem.work_counters["jacobian"].niter += 1
         return at_start
 

@@ -156,8 +156,7 @@ class AccuracyGoal:
         if not failure and not (self.known == SOLVED if known else self._residual_is_small()):
             failure = "the sweeps change nothing, but what is left of the equations is not small"
         if failure:
-            self.reason = failure
-            return self._unsolved()
+            return self._unsolved(failure)
         self._watch.succeeded(False)
         effort = x.iterations / MOST_NEWTON_ITERATIONS
         outcome = Outcome(True, np.inf, self.method.order, effort, 0.0, "", 0, self.method.slack)
@@ -177,8 +176,8 @@ class AccuracyGoal:
         stages.u[:] = iterate.stages.u
         return bool(small)
 
-    def _unsolved(self) -> Outcome:
-        iterate, stages = self.iterate, self.stages
+    def _unsolved(self, reason: str) -> Outcome:
+        iterate, stages, self.reason = self.iterate, self.stages, reason
         # Matrices and contractions of a step that was too large say little about a smaller one.
         iterate.solver.forget()
         self.goal.numbers.eta = 1.0
@@ -190,9 +189,8 @@ class AccuracyGoal:
         with np.errstate(all="ignore"):
             change = np.abs(stages.u - self.goal.old).max(axis=0) * stages.weights
         # Where ranks share the nodes, each finds a worst unknown of its own; all take that of the last node.
-        worst = iterate.nodes.from_last(float(np.argmax(np.nan_to_num(change, posinf=0.0))))
-        stages.numbers.worst = worst
-        return self.method.judge(UNRESOLVED, L.time, L.dt, self.reason)
+        stages.numbers.worst = iterate.nodes.from_last(float(np.argmax(np.nan_to_num(change, posinf=0.0))))
+        return self.method.judge(UNRESOLVED, L.time, L.dt, reason)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 
@@ -454,9 +452,9 @@ class StepSweeps:
         L = iterate.level
         if switched is None or L.level_index > 0:
             return end
-        found = switched.end(L.u[0], L.time, L.dt, iterate.stages.u, iterate.matrices.collocation.nodes, end)
-        iterate.take_end(found)
-        return found
+        end = switched.end(L.u[0], L.time, L.dt, iterate.stages.u, iterate.matrices.collocation.nodes, end)
+        iterate.take_end(end)
+        return end
 
     # --- residual -------------------------------------------------------------------------------------------
 
@@ -468,9 +466,14 @@ class StepSweeps:
         if not L.status.updated and iterate.starts_at(L.u[0]):
             return
         iterate.receive()
-        if L.params.residual_type not in RESIDUAL_TYPES:
-            raise InputError(unknown("residual_type", L.params.residual_type, RESIDUAL_TYPES))
-        value = self.value if iterate.norms_known else self._residual_of(self._all_norms())
+        value, kind = self.value, L.params.residual_type
+        if kind not in RESIDUAL_TYPES:
+            raise InputError(unknown("residual_type", kind, RESIDUAL_TYPES))
+        if not iterate.norms_known:
+            norms = self._all_norms()
+            value = sweep.residual(norms, len(norms), kind[0] == "l")
+            if kind.endswith("rel"):
+                value = value / abs(L.u[0]) if L.u[0].any() else np.inf
         if value == np.inf and iterate.sweeps:
             self._explain_not_finite()
         if iterate.extrapolated and not iterate.sweeps and value <= L.params.restol:
@@ -551,15 +554,6 @@ class StepSweeps:
             iterate.nodes.complete_rows(self._rows, iterate.stages, failure)
             iterate.residuals_shared = True
         return self._rows
-
-    def _residual_of(self, norms: list[float]) -> float:
-        """The residual from the norms at all nodes, as the level's ``residual_type`` says."""
-        L = self.iterate.level
-        kind = L.params.residual_type
-        value = sweep.residual(norms, len(norms), kind[0] == "l")
-        if kind.endswith("rel"):
-            return value / abs(L.u[0]) if L.u[0].any() else np.inf
-        return value
 
     def _explain_not_finite(self) -> None:
         """Raise the error for a residual that is not finite after a sweep, with time, node and equation."""

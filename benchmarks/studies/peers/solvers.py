@@ -31,7 +31,7 @@ from dae_sdc.model.trace import trace_problem
 from dae_sdc.modelica.writer import modelica_text, quoted
 from dae_sdc.problems._models import start_at
 from dae_sdc.registry import Registry
-from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, MOST_INNER_STEPS, SPARSE_FROM, Equations, slope_at
+from dae_sdc.run.sundials import EXCLUDED_TOLERANCE, MOST_INNER_STEPS, SPARSE_FROM, Equations, slope_at
 from dae_sdc.sharing import filtering
 
 FIRST_STEP = 1e-6  # First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start

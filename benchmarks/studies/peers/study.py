@@ -24,9 +24,9 @@ from dae_sdc.errors import InputError
 from dae_sdc.plotting.plot import Picture
 from dae_sdc.problems._library import TestSetProblem
 from dae_sdc.problems._models import MODELS
-from dae_sdc.run.callbacks import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
+from dae_sdc.run.sundials import EXCLUDED_TOLERANCE, weighted
 from dae_sdc.run.target import is_file, make_problem
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tableaux import METHODS

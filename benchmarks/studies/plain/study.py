@@ -19,10 +19,9 @@ from benchmarks.measuring.races import Contender, Equal, Outcome, PeerFailure, R
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
 from benchmarks.study import Option, Table, chosen, require_below_one, study
 from dae_sdc.plotting.plot import Picture
-from dae_sdc.run.callbacks import MOST_INNER_STEPS
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
-from dae_sdc.run.sundials import MODULE, installed
+from dae_sdc.run.sundials import MODULE, MOST_INNER_STEPS, installed
 
 # Names of the solvers in tables
 DEFAULT, UNTRACED, IDA, RADAU = "dae_sdc", "dae_sdc, trace=False", "ida", "scipy-radau"
