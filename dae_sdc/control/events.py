@@ -51,6 +51,8 @@ BEYOND_REST = 1e-6
 NEAR_BORDER = 1e-3
 # Value of a function, relative to its largest in the step, that is 0 after an event or at the start.
 ZERO_VALUE = 1e-9
+# Relative change of the unknowns by which it is measured what their rounding, by ROUNDED, does to switches.
+MOVED_SIZE, ROUNDED = 1e-6, 4.0 * EPS
 LEAST_TOLD = 1e-15  # Value of a function that is beyond rounding where an event with a message is told.
 # Least value of a function on a step, relative to its largest, above which no zero is looked for.
 NO_EXTREMUM_ABOVE = 0.5
@@ -451,11 +453,16 @@ class _Watch:
         return EventRecord(self.name, np.array(self.times), states, np.array(self.sides, dtype=np.int64))
 
     def scan(
-        self, value: LineFunction, thetas: Sequence[float], values: Sequence[float], floor: float
+        self,
+        value: LineFunction,
+        thetas: Sequence[float],
+        values: Sequence[float],
+        floor: float,
+        least: float,
     ) -> tuple[list[_Crossing], tuple[int, float, float]]:
         """The zeros within a step, in order, and side, tolerance and noise of the function after them."""
-        # It may rest near the zero it has crossed, but for rounding.
-        if 0.0 < max(map(abs, values)) <= self.tolerance:
+        # It may rest near the zero it has crossed, but for rounding, which gives it values up to ``least``.
+        if 0.0 < max(map(abs, values)) <= max(self.tolerance, least):
             return [], (self.side, self.tolerance, self.noise)
         thetas, values = self._with_extrema(value, list(thetas), list(values))
         largest = max(map(abs, values))
@@ -811,24 +818,37 @@ class _Functions:
         states = [attach(row, self.n_diff) for row in u]
         return np.array([self.switch_values(P, *at) for at in zip(states, t.tolist(), strict=True)])
 
+    def _rounding(self, step: AcceptedStep) -> list[float]:
+        """Values that rounding of the unknowns in a step may give each function; 0 for events."""
+        P, (start, end) = step.level.prob, (each.view(np.ndarray) for each in (step.start, step.end))
+        least, known = np.zeros(len(self.events) + len(self.switches)), hasattr(P, "switches_at")
+        read = np.arange(P.n)[P.switches_read if known else []]
+        if 0 < len(read) * P.n <= MOST_VALUES:
+            moves = np.diag(MOVED_SIZE * np.maximum(np.abs(start), np.abs(end)))[read]
+            table = self.switch_table(P, np.vstack([end + moves, end]), np.full(len(read) + 1, step.time))
+            changes = np.abs(table[:-1] - table[-1]).max(axis=0) / MOVED_SIZE
+            least[len(self.events) :] = ROUNDED * np.where(np.isfinite(changes), changes, 0.0)
+        return least.tolist()
+
     def scans(self, sampled: _Sampled, ahead: bool = False) -> Any:
         """What :meth:`_Watch.scan` gives for functions that are not far from 0 along a step."""
         # None for a step taken ahead in which the run may have to stop.
-        step, table, scans = sampled.step, sampled.table, []
+        step, table, scans, least = sampled.step, sampled.table, [], list[float]()
         watches = [*self.events, *self.switches]
         for i, is_resolved in _near_zero(watches, sampled.thetas[: sampled.count], table):
-            watch, values = watches[i], table[i].tolist()
-            crosses = ahead and (watch.side * table[i]).min() < -watch.tolerance
+            watch, values, least = watches[i], table[i].tolist(), least or self._rounding(step)
+            crosses = ahead and (watch.side * table[i]).min() < -max(watch.tolerance, least[i])
             if crosses and (watch.changes or watch.event.last > 0):
                 return None
             function, curve = self.of_watch(step.level.prob, watch), sampled.curve
-            known: tuple[Sequence[float], Sequence[float]] = sampled.thetas, values
+            known: tuple[Any, ...] = sampled.thetas, values
             if not is_resolved:
                 try:
                     known = _refined(watch.name, function, curve, *known)
                 except InputError:
                     self.doubtful.setdefault(watch.name, curve.time)
-            scans.append(_Scan(watch, values, *watch.scan(_along(function, sampled), *known, step.rounding)))
+            known = *known, step.rounding, least[i]
+            scans.append(_Scan(watch, values, *watch.scan(_along(function, sampled), *known)))
         return scans
 
     def switch_values(self, P: ProblemDAE, u: MeshDAE, t: float) -> list[float]:
