@@ -25,10 +25,6 @@ AUTO = "auto"  # What stands for a choice that is measured.
 LEAST_SHARED = 1000  # Smallest number of unknowns of a system that is shared where the choice is measured.
 PAYING_RATIO = 0.95  # Largest ratio of the shared to the serial time at which sharing is chosen.
 TRIAL_STEPS = 8  # Largest number of steps that are measured before the choice.
-# Time of a factorisation and the solves of a complex matrix in units of a real one, until measured.
-COMPLEX_COST = 2.0
-# Largest ratio of the busiest rank's time after and before, for which matrices move to other ranks.
-MOVING_GAIN = 0.9
 TAKES_OVER = True  # Whether a thread that is ready does parts of others that have not begun with them.
 # Seconds that any part takes at least, so that parts whose costs are not known are dealt out evenly.
 TINY_COST = 1e-9
