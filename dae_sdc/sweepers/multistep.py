@@ -275,13 +275,7 @@ def multistep(method: MultistepMethod) -> type[MultistepDAE]:
     True
     """
     takes = {"corrector": not method.explicit, "starting_procedure": method.steps > 1}
-    attributes = {
-        "method": method,
-        "options": tuple(option for option, taken in takes.items() if taken),
-        "__doc__": f"multistep sweeper '{method.name}': {method.reference}",
-        "__module__": __name__,
-    }
-    return type(method.class_name, (MultistepDAE,), attributes)
+    return method.sweeper(MultistepDAE, options=tuple(option for option, taken in takes.items() if taken))
 
 
 for _name, _method in MULTISTEP.items():

@@ -297,7 +297,7 @@ class RankTeam(Team):
     # matrices are factorised, on all ranks alike. A part that could not be done gives NaN in its rows, which
     # all ranks see after the one Allgatherv of a piece of work.
 
-    who, separate = "rank", True
+    who, separate, least = "rank", True, 1
 
     def __init__(self, comm: Any, measured: bool = False) -> None:
         super().__init__(comm.Get_size(), measured)
@@ -318,27 +318,19 @@ class RankTeam(Team):
         self.comm.Allreduce(numbers, found, op=self._mpi.MAX)
         return found
 
-    def share(self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None, ends: Any) -> bool:
+    def _share(self, kind: int, do: Callable[[int], int], count: int, rows: Any, ends: Any) -> bool:
         """See :class:`Team`; the exception of the lowest rank that has one is raised on all."""
-        if not self.trial.shared:
-            return self._alone(kind, do, count)
-        began = perf_counter()
         if kind == teams.FACTORIZE:
-            done = self._factorize(do, count)
-        elif kind == teams.SPREAD:
-            done = all([bool(do(part)) for part in range(count)])
-        elif kind == teams.FILTER:
-            assert rows is not None
+            return self._factorize(do, count)
+        if kind == teams.SPREAD:
+            return all([bool(do(part)) for part in range(count)])
+        if kind == teams.FILTER:
             # The solve with the first matrix, by the rank that has its factors.
             owner = next(rank for rank in range(self.size) if self._bounds[rank + 1] > 0)
             failure = self._try(do, range(int(owner == self.rank)), lambda part: rows)
             self.comm.Bcast(rows, root=owner)
-            done = self._complete(rows, failure)
-        else:
-            assert rows is not None
-            done = self._by_rows(kind, do, count, rows, ends)
-        self._note(kind, count, perf_counter() - began)
-        return done
+            return self._complete(rows, failure)
+        return self._by_rows(kind, do, count, rows, ends)
 
     def everywhere(self, do: Callable[[], T]) -> T:
         """See :class:`Team`."""

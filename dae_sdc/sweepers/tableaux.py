@@ -40,6 +40,12 @@ class MethodRecord:
         plain = (dict(value) if isinstance(value, MappingProxyType) else value for value in values)
         return type(self), tuple(plain)
 
+    def sweeper(self, base: type[Any], **attributes: Any) -> type[Any]:
+        """The class of sweepers by this method, a subclass of one in whose module it is known by its name."""
+        doc = f"{self.kind.removesuffix('method')}sweeper '{self.name}': {self.reference}"
+        attributes |= {"method": self, "__doc__": doc, "__module__": base.__module__}
+        return type(self.class_name, (base,), attributes)
+
     def _check_order(self, index: int, expected: tuple[int | None, ...], counts: Sequence[int]) -> None:
         """Refuse orders at an index that are not one for each part of a solution, or not positive."""
         if len(expected) not in counts:

@@ -245,9 +245,7 @@ class Weights:
         high: float = 1.0,
     ) -> None:
         self.atol, self.rtol, self.scales, self.part, self.high = atol, rtol, scales, part, high
-        size = len(counted)
-        learnt = scales.unknowns, scales.expected, scales.seen
-        self._sizes, self._expected, self._seen = (part[:size] for part in learnt)
+        self._sizes = scales.unknowns[: len(counted)]
         higher = [k for k in sorted(set(exponents.tolist())) if k > 0]
         self._scaled = [(k, in_one_piece(np.flatnonzero(exponents == k))) for k in higher]
         self.exponents, self.counted = exponents, counted
