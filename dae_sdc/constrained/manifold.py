@@ -368,10 +368,10 @@ class ManifoldDAE(DirectSweeper):
             )
 
     @classmethod
-    def check_adaptive(cls, instead: str = "give dt, or use another sweeper") -> None:
+    def check_adaptive(cls) -> None:
         """Raise InputError for a method whose error cannot be estimated."""
         if not cls.method.pair:
-            super().check_adaptive(instead)
+            super().check_adaptive()
 
     @property
     def charts(self) -> int:

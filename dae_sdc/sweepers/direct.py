@@ -251,9 +251,12 @@ class DirectMethod(NotOfOthers):
         """Raise InputError for a problem that the method cannot solve."""
 
     @classmethod
-    def check_adaptive(cls, instead: str = "give dt, or use another sweeper") -> None:
+    def check_adaptive(cls) -> None:
         """Raise InputError for a method whose error cannot be estimated."""
-        raise InputError(f"'{cls.method.name}' has no error estimate for runs to a tolerance; {instead}")
+        raise InputError(
+            f"'{cls.method.name}' has no error estimate for runs to a tolerance; give dt, or use another "
+            f"sweeper"
+        )
 
     @classmethod
     def summary(cls) -> list[str]:

@@ -158,11 +158,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         return cls.method.estimate_index
 
     @classmethod
-    def check_adaptive(cls, instead: str = "") -> None:
+    def check_adaptive(cls) -> None:
         """Raise InputError for a method whose error cannot be estimated."""
         if not cls.method.estimate_index:
             able = ", ".join(name for name, tableau in METHODS.items() if tableau.estimate_index)
-            super().check_adaptive(instead or f"use one of {able}")
+            raise InputError(
+                f"'{cls.method.name}' has no error estimate for runs to a tolerance; use one of {able}"
+            )
 
     @classmethod
     def shares_stages(cls) -> bool:

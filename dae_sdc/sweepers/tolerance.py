@@ -185,9 +185,7 @@ class Tolerance:
     ) -> Weights:
         """The weights of all or the first unknowns, ``plain`` ones at any index, for ``factor`` times it."""
         size = problem.n if size is None else size
-        absolute = None
-        if self.atol is not None:
-            absolute = (np.ones(problem.n) * self.atol)[:size] * factor
+        absolute = None if self.atol is None else (np.ones(problem.n) * self.atol)[:size] * factor
         exponents = np.array(problem.variable_index[:size], dtype=np.int64) - 1
         if plain:
             exponents[:] = 0
