@@ -25,13 +25,13 @@ from dae_sdc.sweepers.restart import jump_behind
 from dae_sdc.sweepers.step_error import multipliers, rounding_noise
 from dae_sdc.sweepers.steps_ahead import (
     MOST_REJECTIONS,
-    STEP_ROUNDING,
     TIME_ROUNDING,
     StepSizes,
     Taken,
     approached,
     clipped,
     end_of_step,
+    shortest,
 )
 from dae_sdc.sweepers.tolerance import TINY, Outcome, Tolerance
 
@@ -183,8 +183,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         return float((judged[:k] * parts).max(initial=0.0))
 
     def _check_progress(self, S: Any, L: Any, outcome: Outcome) -> None:
-        rounding = STEP_ROUNDING * max(abs(L.time), abs(L.time + L.dt))
-        least = max(rounding, self._shortest)
+        least = shortest(SimpleNamespace(time=L.time, shortest=self._shortest), L.dt)
         # An accepted step of this size would leave the time where it is.
         size = self.sizes.wanted if S.status.restart else L.dt
         if size > least and self.sizes.rejections <= MOST_REJECTIONS:
@@ -240,12 +239,9 @@ class AdaptivityDAE(StepRequests, MarkingControl):
 
     def _check_approach(self, L: Any, outcome: Outcome) -> bool:
         """Whether a step is to be repeated behind a jump that the steps approach but do not reach."""
-
-        def end_slope() -> float:  # the largest u' of a differential unknown, relative to its size
-            k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
-            return float(np.abs(L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]).max(initial=0.0))
-
-        end = SimpleNamespace(end_slope=end_slope)
+        k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
+        slopes = L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]
+        end = SimpleNamespace(end_slope=lambda: float(np.abs(slopes).max(initial=0.0)))
         point = approached(self.sizes, end, float(L.time), float(L.dt))
         if np.isnan(point):
             return False
@@ -274,9 +270,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
         self._pace = 0, t0, np.inf
-        self._limit = current()
-        if self.params.time_limit < np.inf:
-            self._limit = TimeLimit.from_now(self.params.time_limit)
+        limit = self.params.time_limit
+        self._limit = TimeLimit.from_now(limit) if limit < np.inf else current()
         span = self._span = self.params.t_end - t0
         self.jumps, self._last_jump = 0, -np.inf
         # An absolute tolerance of the user may ask for any step.

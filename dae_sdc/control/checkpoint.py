@@ -24,7 +24,6 @@ SIMPLE = (bool, int, float, str, np.bool_, np.number)  # Types of single values 
 
 _STATE = ("time", "u", "carried", "dt", "steps", "events", "problem", "scales", "sweeper", "counters")
 _COLUMNS = ("t", "u", "du", "residual", "sweeps")  # Entries of rows that are arrays of their own.
-_RECORD = (*_COLUMNS, "work")
 
 
 class Checkpoints:
@@ -108,9 +107,8 @@ class Checkpoints:
 
     def _state(self, controller: Any, time: float, value: MeshDAE) -> dict[str, Any]:
         problem, level, events = self._problem, controller.MS[0].levels[0], controller.events
-        fresh, now = self._fresh, plain_attributes(problem)
-        changed = (name for name in now if name not in fresh or not same(now[name], fresh[name]))
-        attributes = {name: now[name] for name in changed}
+        fresh, now = self._fresh, plain_attributes(problem).items()
+        attributes = {name: value for name, value in now if not (name in fresh and same(value, fresh[name]))}
         record = packed_record(self._record)
         record["work"] = self._total(record["work"])
         return {
@@ -141,7 +139,7 @@ def check_state(state: Mapping[str, Any]) -> None:
         state[name]
     float(state["time"])
     int(state["record"]["rejected"])
-    if len({len(state["record"][name]) for name in _RECORD}) != 1:
+    if len({len(state["record"][name]) for name in (*_COLUMNS, "work")}) != 1:
         raise ValueError("steps are missing")
 
 

@@ -496,8 +496,6 @@ class _Watch:
     def _resting(value: LineFunction, thetas: Sequence[float], values: Sequence[float]) -> list[bool]:
         """For each sample whether the function stays at exactly 0 there, and does not pass it."""
         zero = [v == 0.0 for v in values]
-        if not any(zero):
-            return [False] * len(zero)
         beside = [False, *zero, False]
         both = zip(beside, beside[2:], strict=False)
         rests = [here and (before or after) for here, (before, after) in zip(zero, both, strict=True)]
@@ -565,12 +563,8 @@ class _Watch:
             lowest = y + (vertex - b) * (left + bend * (vertex - a))
             if not a < vertex < c or side * lowest > 0.25 * max(abs(x), abs(y), abs(z)):
                 continue
-            options = {"xatol": 1e-9 * (c - a)}
-
-            def sided(theta: float, side: Any = side) -> Any:
-                return side * value(theta)
-
-            place = float(minimize_scalar(sided, bounds=(a, c), method="bounded", options=options).x)
+            about: Any = {"bounds": (a, c), "method": "bounded", "options": {"xatol": 1e-9 * (c - a)}}
+            place = float(minimize_scalar(lambda x, side=side: side * value(x), **about).x)
             at_place = value(place)
             if side * at_place < 0.0:
                 more[place] = at_place
@@ -930,14 +924,11 @@ class LocateEvents(MarkingControl):
         for watch, jump in zip(self.switches, P.watched_jumps, strict=False):
             watch.is_kink, watch.slack = jump.is_kink, self._accuracy * jump.passes
             watch.may_rest = may_rest and not jump.passes
-        # An event with a message counts where it has happened at the start of the run.
-        sides = [
-            -int(np.sign(event.direction)) if event.message else event.side for event in self.params.events
-        ]
-        pairs = zip(self.params.events, sides, strict=True)
-        self.events = [_Watch(event.name, side, event=_checked(event)) for event, side in pairs]
+        self.events = [_Watch(event.name, event=_checked(event)) for event in self.params.events]
         for watch in self.events:
-            watch.settles = not unknowns_read(watch.event, u0, t0)[P.is_algebraic].any()
+            # One with a message counts where it has happened at the start of the run.
+            watch.side = -int(np.sign(event.direction)) if (event := watch.event).message else event.side
+            watch.settles = not unknowns_read(event, u0, t0)[P.is_algebraic].any()
         self.functions = _Functions(self.events, self.switches, P.n_diff)
         for watch, value in zip(self.switches, self.functions.switch_values(P, u0, t0), strict=True):
             # A switch that the run begins at is not to act by the rounding of its value.
@@ -980,9 +971,7 @@ class LocateEvents(MarkingControl):
     def get_state(self) -> dict[str, Any]:
         """Zeros found, and state on which later steps depend, for a checkpoint between two steps."""
         saved = {name: getattr(self, name) for name in SAVED}
-        watches = [dict(vars(watch)) for watch in self.watches]
-        for watch in watches:
-            del watch["event"]
+        watches = [{name: x for name, x in vars(each).items() if name != "event"} for each in self.watches]
         return saved | {"watches": watches}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:

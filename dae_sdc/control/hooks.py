@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
+from copy import deepcopy
 from operator import attrgetter
 from typing import Any, overload
 
@@ -368,8 +368,12 @@ class Steps(Sequence[dict[str, Any]]):
     ) -> None:
         """Add several steps."""
         # Shapes: ends and residuals (K,), u and du (K, n), counts (K, 6).
-        count, n = u.shape
-        new = self._room(count, n)
+        n, stop = u.shape[1], self._used + len(u)
+        if stop >= len(self._counts):  # they grow by a sixteenth where they are full
+            size = stop + max(FEWEST_ROWS, stop // 16)
+            self._values.resize((size, 2 * n + 2), refcheck=False)  # nobody has a view of them
+            self._counts.resize((size, len(COUNTS)), refcheck=False)
+        new = slice(self._used, stop)
         values, self._counts[new] = self._values[new], counts
         values[:, 0], values[:, 1], values[:, 2 : 2 + n], values[:, 2 + n :] = ends, residuals, u, du
         if not new.start:
@@ -384,15 +388,6 @@ class Steps(Sequence[dict[str, Any]]):
         for array in (self._values, self._counts):
             if array.flags.owndata:  # not those that came from other ranks
                 array.resize((self._used, array.shape[1]), refcheck=False)  # nobody has a view of them
-
-    def _room(self, count: int, n: int) -> slice:
-        """The places of new rows, for which the arrays grow by a sixteenth where they are full."""
-        stop = self._used + count
-        if stop >= len(self._counts):
-            size = stop + max(FEWEST_ROWS, stop // 16)
-            self._values.resize((size, 2 * n + 2), refcheck=False)  # nobody has a view of them
-            self._counts.resize((size, len(COUNTS)), refcheck=False)
-        return slice(self._used, stop)
 
     def fill(self, columns: Mapping[str, Any], dense: Sequence[StepData]) -> None:
         """Replace all rows by those of whole columns."""
@@ -459,9 +454,7 @@ class Samples:
         if last:
             self._look(rows, len(rows), ended=True)
             return self
-        ended = copy(self)
-        arrays = ((name, value) for name, value in vars(self).items() if isinstance(value, np.ndarray))
-        vars(ended).update({name: values.copy() for name, values in arrays})
+        ended = deepcopy(self)
         ended._look(rows, len(rows), ended=True)
         return ended
 

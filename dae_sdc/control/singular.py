@@ -316,16 +316,14 @@ class RecentSteps:
         for k in range(1, len(distances) - 1):
             before, here, behind = values[k - 1 : k + 2]
             a, b, c = distances[k - 1 : k + 2].tolist()
-            for at in np.flatnonzero(before * here < 0.0).tolist():
-                root = zero_between(determinant(watched, place, at), a, b, b)
-                if self.is_credible(last, place, root, at, steps):
-                    return place(root), at, LEAST
             size = np.abs(here)
             low = (size <= np.abs(before)) & (size <= np.abs(behind)) & (here * behind > 0.0)
-            for at in np.flatnonzero(low).tolist():
-                bottom = touching_point(determinant(watched, place, at), a, c)
-                if bottom is not None and self.is_credible(last, place, bottom, at, steps):
-                    return place(bottom), at, TOUCHING_SINGULAR_VALUE
+            for crosses, which in ((True, before * here < 0.0), (False, low)):
+                for at in np.flatnonzero(which).tolist():
+                    value = determinant(watched, place, at)
+                    s = zero_between(value, a, b, b) if crosses else touching_point(value, a, c)
+                    if s is not None and self.is_credible(last, place, s, at, steps):
+                        return place(s), at, LEAST if crosses else TOUCHING_SINGULAR_VALUE
         return None
 
     def faded(self) -> Passage | None:
@@ -506,9 +504,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     def _crossings(self, watched: Watched, part: WatchedStep, at: int) -> Iterator[Passage | None]:
         """Singular points on a step where a determinant changes its sign."""
         value = determinant(watched, part.at, at)
-        ends = {0.0: value(0.0), 1.0: value(1.0)}
-        thetas = np.linspace(0.0, 1.0, 2 if ends[0.0] * ends[1.0] < 0.0 else SAMPLES_WITHIN).tolist()
-        values = [ends[theta] if theta in ends else value(theta) for theta in thetas]
+        thetas = np.linspace(0.0, 1.0, 2 if value(0.0) * value(1.0) < 0.0 else SAMPLES_WITHIN).tolist()
+        values = list(map(value, thetas))
         for i, (here, there) in enumerate(pairwise(values)):
             if here * there < 0.0:
                 theta = zero_between(value, thetas[i], thetas[i + 1])
@@ -537,10 +534,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         for step in steps:
             value = determinant(watched, step.at, at)
             bottom = None if value(0.0) * value(1.0) < 0.0 else touching_point(value, 0.0, 1.0)
-            if bottom is not None:
-                point = passage(watched, at, step.at(bottom), ends, TOUCHING_SINGULAR_VALUE)
-                if point is not None:
-                    return point
+            place = None if bottom is None else step.at(bottom)
+            if place and (point := passage(watched, at, place, ends, TOUCHING_SINGULAR_VALUE)):
+                return point
         return None
 
     def _bounce(self, watched: Watched, part: WatchedStep, at: int) -> None:
@@ -637,8 +633,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             return False
         distance = near[0].t - last.t
         if self.way == "stop" and L.dt < CREEPING_STEP * max(distance, largest):
-            place, at, least = near
-            self._report(passage(self._steps.watched, at, place, [last], least))
+            self._report(self._steps.point_ahead(last, self._steps.last))
         if self.way == "pass" and distance < NEARER_BY * self._tried:
             self._leap, self._tried = _Leap(near[0].t, near[1], 0.3 * L.dt), distance
             control.sizes.wanted = max(2.0 * distance, LEAST_LEAP * largest)

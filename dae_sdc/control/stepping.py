@@ -246,12 +246,12 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         record: StepRecord | None = hook_of(self, StepRecord)
         self._watch: WatchSingularPoints | None = hook_of(self, WatchSingularPoints)
         self._growth: WatchAmplification | None = hook_of(self, WatchAmplification)
-        self._watching = [hook for hook in (self._watch, self._growth) if hook is not None]
         judges = AdaptivityDAE | FixedSteps | CheckConvergence | LocateEvents | KeepTimeLimit | StopAtRoundOff
         plain = all(isinstance(each, judges) for each in self._order)
         # Without a record, and with other hooks, no steps are taken ahead.
         plain = plain and record is not None and record.is_plain and not record.collects
-        self._record = record if plain and looking == 1 + len(self._watching) else None
+        watching = (self._watch is not None) + (self._growth is not None)
+        self._record = record if plain and looking == 1 + watching else None
 
     def show_stages(self, wanted: bool) -> None:
         """Switch the values of Runge-Kutta stages in the levels, which take time, on or off."""
@@ -397,8 +397,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if record is None:
             return None
         watch, growth, events = self._watch, self._growth, self.events
-        looking = [*self._watching, *([] if events is None else [events])]
-        most = min([MOST_STEPS, *(part.steps_ahead for part in looking)])
+        looking = (part.steps_ahead for part in (watch, growth, events) if part is not None)
+        most = min([MOST_STEPS, *looking])
         if self.checkpoints is not None:
             most = min(most, self.checkpoints.every - len(record.rows) % self.checkpoints.every)
         if most <= 0 or (watch is not None and watch.looks and value.polynomial is None):

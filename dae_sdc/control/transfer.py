@@ -18,6 +18,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach, interpolation_matrix
 from dae_sdc.errors import InputError
 from dae_sdc.registry import require_name
+from dae_sdc.sweepers.amplification import spectral_radius
 from dae_sdc.sweepers.collocation import qdelta_matrix
 from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
 
@@ -163,7 +164,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
                 self._restrict_residuals = matched_restriction(*nodes, SF.params.QI, SG.params.QI)
             else:
                 SF.matrices.replace(np.diag(matched_diagonal(*nodes, SG.params.QI)))
-        self._start, self._values, self._derivatives = np.empty(0), np.empty(0), np.empty(0)
+        self._start = self._restricted = np.empty(0)
 
     def restrict(self) -> None:
         """Set coarse iterate and right-hand sides from the fine ones; UnlockError before there are any."""
@@ -194,7 +195,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         G.sweep.place(u0, values, derivatives)
         G.sweep.correct(values, residuals)
         # A copy: messages are put into the state itself.
-        self._start, self._values, self._derivatives = np.array(u0), values, derivatives
+        self._start, self._restricted = np.array(u0), np.array([values, derivatives])
         G.uold[:] = [u0, *(attach(row, G.prob.n_diff) for row in values)]
         G.fold[1:] = [attach(row, G.prob.n_diff) for row in derivatives]
 
@@ -206,17 +207,15 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
             return
         if not G.status.unlocked:
             raise UnlockError("coarse level is still locked, cannot use data from there")
-        values, derivatives = F.sweep.node_values()
-        change = np.array(G.u[1:]) - self._values
-        values += self.Pcoll @ self._in_space("prolong", change, G.prob)
-        change = np.array(G.f[1:]) - self._derivatives
-        derivatives += self.Pcoll @ self._in_space("prolong", change, G.prob)
-        u0 = F.u[0]
+        changes, u0 = np.array([G.u[1:], G.f[1:]]) - self._restricted, F.u[0]
+        both = F.sweep.node_values()
+        for values, change in zip(both, changes, strict=True):
+            values += self.Pcoll @ self._in_space("prolong", change, G.prob)
         shift = attach(G.u[0].view(np.ndarray) - self._start, G.prob.n_diff)
         if shift.any():
             u0 = MeshDAE(u0)
             u0 += self.space_transfer.prolong(shift)
-        F.sweep.place(u0, values, derivatives)
+        F.sweep.place(u0, *both)
 
     prolong_f = prolong  # with ``finter``
 
@@ -273,7 +272,7 @@ def matched_diagonal(quad_type: str, num_nodes: int, coarse_nodes: int, coarse_q
 
     def radius(logarithms: Vector) -> float:
         delta = np.diag(start * np.exp(logarithms))
-        return _radius(two_level_error(delta, restriction, fine, coarse, coarse_qdelta))
+        return spectral_radius(two_level_error(delta, restriction, fine, coarse, coarse_qdelta))
 
     # Coefficients nodes / mu damp the power t^(j-1) by 1 - mu / j; one mu that damps all is where to begin.
     guesses = [np.full(num_nodes, -np.log(mu)) for mu in np.linspace(0.5, 1.0, 6) * num_nodes]
@@ -301,7 +300,7 @@ def matched_restriction(
         return matrix
 
     def radius(weights: Vector) -> float:
-        return _radius(two_level_error(delta, restriction(weights), fine, coarse, coarse_qdelta))
+        return spectral_radius(two_level_error(delta, restriction(weights), fine, coarse, coarse_qdelta))
 
     best = restriction(_minimum(radius, np.zeros(inner.size * len(spare))))
     best.setflags(write=False)
@@ -313,10 +312,6 @@ def _collocations(quad_type: str, num_nodes: int, coarse_nodes: int) -> tuple[Co
     fine = CollBase(num_nodes, 0, 1, quad_type=quad_type)
     coarse = CollBase(coarse_nodes, 0, 1, quad_type=quad_type)
     return fine, coarse, interpolation_matrix(tuple(fine.nodes.tolist()), tuple(coarse.nodes.tolist()))
-
-
-def _radius(matrix: Vector) -> float:
-    return float(np.abs(np.linalg.eigvals(matrix)).max())
 
 
 def _minimum(function: Callable[[Vector], float], start: Vector) -> Vector:

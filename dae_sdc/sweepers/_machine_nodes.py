@@ -164,9 +164,6 @@ class CompiledNodes(PythonNodes, Answers):
         made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._norms))
         return type(self), made, self.get_state() if self.keeps_state else None
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.set_state(state)
-
     def _linearize(self, slot: int, u_at: int) -> int:
         """Write both halves of the Jacobian at a point to a slot, NaN where it has none."""
         problem, (u, du) = self.problem, numbers_at(u_at, 2 * self.problem.n).reshape(2, -1).copy()
@@ -318,6 +315,8 @@ class CompiledNodes(PythonNodes, Answers):
     def set_state(self, kept: Mapping[str, Any]) -> None:
         super().set_state(kept)
         self.set_matrices(kept["compiled"])
+
+    __setstate__ = set_state
 
     def remember(self) -> None:
         super().remember()

@@ -196,7 +196,7 @@ class LinearStep(NamedTuple):
     @property
     def at_infinity(self) -> float:
         """Factor by which a step multiplies errors of algebraic unknowns of index 1, |R(infinity)|."""
-        return float(np.abs(np.linalg.eigvals(self.V - self.B @ np.linalg.solve(self.A, self.U))).max())
+        return spectral_radius(self.V - self.B @ np.linalg.solve(self.A, self.U))
 
     @property
     def steps_before(self) -> int:
@@ -204,6 +204,11 @@ class LinearStep(NamedTuple):
         before = STEPS_BEFORE_UNDAMPED if self.at_infinity > UNDAMPED else STEPS_BEFORE
         # Parasitic solutions of a method of several steps fade the slower the more there are.
         return (before + 1) * len(self.V)
+
+
+def spectral_radius(matrix: Vector) -> float:
+    """The largest absolute value of the eigenvalues of a matrix."""
+    return float(np.abs(np.linalg.eigvals(matrix)).max())
 
 
 def step_map(piece: Piece, step: LinearStep, t: float, h: float) -> Vector:

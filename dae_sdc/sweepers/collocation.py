@@ -14,6 +14,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import Lock, filtering
+from dae_sdc.sweepers.amplification import spectral_radius
 
 # Held while qmat makes a Q_Delta: it changes the warning filters, which all threads of a process share.
 QMAT = Lock()
@@ -125,7 +126,7 @@ def stiff_limit(coll: CollBase, qdelta: Callable[[int], Vector]) -> float:
     if not np.diagonal(delta).all():
         return float("inf")
     matrix = np.eye(len(delta)) - np.linalg.solve(delta, coll.Qmat[1 + first :, 1 + first :])
-    return float(np.abs(np.linalg.eigvals(matrix)).max())
+    return spectral_radius(matrix)
 
 
 def transient_growth(Q: Vector, deltas: Sequence[Vector]) -> float:

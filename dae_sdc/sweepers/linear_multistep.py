@@ -12,10 +12,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
 from dae_sdc.sweepers.amplification import LinearStep
-from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, Array, MethodRecord, Orders
+from dae_sdc.sweepers.tableaux import DEFECT_TOLERANCE, Array, MethodRecord, Orders, require_least
 
 # Numbers of orders that may be given at each index; at index 0 one, or two (positions and velocities).
 GROUPS: Mapping[int, tuple[int, ...]] = MappingProxyType({0: (1, 2), 1: (2,), 2: (2,), 3: (3,)})
@@ -214,8 +213,7 @@ def bdf(k: int) -> MultistepMethod:
     # K. E. Brenan, S. L. Campbell, L. R. Petzold, Numerical Solution of Initial-Value Problems in
     # Differential-Algebraic Equations, SIAM (1996), Sect. 3.2. E. Hairer, G. Wanner, Solving Ordinary
     # Differential Equations II, 2nd ed., 1996, Sect. VII.3.
-    if k < 1:
-        raise InputError(f"backward differentiation formulas have at least 1 step; got {k}")
+    require_least("backward differentiation formulas", k, 1, "{} step")
     # The sum over m = 1 ... k of the m-th backward difference divided by m.
     alpha = [sum([Fraction((-1) ** j * comb(m, j), m) for m in range(1, k + 1)]) for j in range(k + 1)]
     coefficients = np.array(alpha, dtype=np.float64), np.eye(1, k + 1)[0]
@@ -233,8 +231,7 @@ def _adams(name: str, class_name: str, beta: list[Fraction], order: int, equatio
 
 def adams_bashforth(k: int) -> MultistepMethod:
     """The explicit Adams method with k steps, order k; with one step it is the explicit Euler method."""
-    if k < 1:
-        raise InputError(f"Adams-Bashforth methods have at least 1 step; got {k}")
+    require_least("Adams-Bashforth methods", k, 1, "{} step")
     beta = [Fraction(0), *_integrals(range(-1, -k - 1, -1))]
     names = f"adams-bashforth-{k}", f"AdamsBashforth{k}ODE"
     return _adams(*(names if k > 1 else ("explicit-euler", "ExplicitEulerODE")), beta, k, "(1.5)")
@@ -242,8 +239,7 @@ def adams_bashforth(k: int) -> MultistepMethod:
 
 def adams_moulton(order: int) -> MultistepMethod:
     """The implicit Adams method with order - 1 steps; order 2, the least, is the trapezoidal rule."""
-    if order < 2:
-        raise InputError(f"Adams-Moulton methods with a past have at least order 2; got {order}")
+    require_least("Adams-Moulton methods with a past", order, 2, "order {}")
     beta = _integrals(range(0, -order, -1))
     return _adams(f"adams-moulton-{order}", f"AdamsMoulton{order}ODE", beta, order, "(1.8)")
 

@@ -126,10 +126,7 @@ class MultistepDAE(DirectSweeper):
     def check_problem(cls, problem: ProblemDAE) -> None:
         """Raise InputError for a DAE where the method is one for ODEs."""
         if cls.method.uses_slopes and not is_ordinary(problem):
-            raise InputError(
-                f"'{cls.method.name}' is for ordinary differential equations, index 0; "
-                f"{_described(problem)}; use bdf1 to bdf6"
-            )
+            raise _needs_ordinary(f"'{cls.method.name}'", problem, "bdf1 to bdf6")
 
     @classmethod
     def summary(cls) -> list[str]:
@@ -143,11 +140,8 @@ class MultistepDAE(DirectSweeper):
     def _bind(self, problem: ProblemDAE, *_: Any) -> None:
         if not is_ordinary(problem):
             for option, known in CHOICES.items():
-                if getattr(self, option) != known[0]:
-                    raise InputError(
-                        f"{option}='{getattr(self, option)}' is for ordinary differential equations, "
-                        f"index 0; {_described(problem)}; use {option}='{known[0]}'"
-                    )
+                if (chosen := getattr(self, option)) != known[0]:
+                    raise _needs_ordinary(f"{option}='{chosen}'", problem, f"{option}='{known[0]}'")
         solver = None if self.corrector == "newton" else FixedPoint(problem)
         self._solver = PlainStages(problem, self._own, np.ones(1), False, self._weights, solver)
 
@@ -232,9 +226,13 @@ def is_ordinary(problem: ProblemDAE) -> bool:
     return problem.index == 0 or (problem.index is None and problem.n_alg == 0)
 
 
-def _described(problem: ProblemDAE) -> str:
+def _needs_ordinary(what: str, problem: ProblemDAE, other: str) -> InputError:
+    """The error for what a problem is given that is no ordinary differential equation."""
     index = "no stated index" if problem.index is None else f"index {problem.index}"
-    return f"{problem.name} has {index} and {problem.n_alg} algebraic unknowns"
+    return InputError(
+        f"{what} is for ordinary differential equations, index 0; {problem.name} has {index} and "
+        f"{problem.n_alg} algebraic unknowns; use {other}"
+    )
 
 
 @lru_cache(maxsize=32)
@@ -277,13 +275,7 @@ def multistep(method: MultistepMethod) -> type[MultistepDAE]:
     True
     """
     takes = {"corrector": not method.explicit, "starting_procedure": method.steps > 1}
-    attributes = {
-        "method": method,
-        "options": tuple(option for option, taken in takes.items() if taken),
-        "__doc__": f"multistep sweeper '{method.name}': {method.reference}",
-        "__module__": __name__,
-    }
-    return type(method.class_name, (MultistepDAE,), attributes)
+    return method.sweeper(MultistepDAE, options=tuple(option for option, taken in takes.items() if taken))
 
 
 for _name, _method in MULTISTEP.items():

@@ -13,6 +13,7 @@ import numpy as np
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, RemoteError, text_of
+from dae_sdc.sweepers import teams
 from dae_sdc.sweepers.collocation import diagonal
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, NodeCommunicator, Stages
 from dae_sdc.sweepers.sdc import (
@@ -21,25 +22,15 @@ from dae_sdc.sweepers.sdc import (
     SemiImplicitDAE,
     SpectralDeferredCorrectionDAE,
 )
-from dae_sdc.sweepers.teams import (
-    AUTO,
-    COMPLEX_COST,
-    EVALUATE,
-    FACTORIZE,
-    FILTER,
-    LEAST_SHARED,
-    MOVING_GAIN,
-    SOLVE,
-    SPREAD,
-    T,
-    Team,
-    Threads,
-    cores,
-)
+from dae_sdc.sweepers.teams import AUTO, LEAST_SHARED, T, Team, Threads, cores
 
 # Names of the ways to share work among ranks: nodes of a step, steps of a block, or both.
 WAYS = ("nodes", "steps", "both")
 DIAGONAL = "MIN-SR-S"  # Q_Delta of the parallel sweeps where none is given.
+# Time of a factorisation and the solves of a complex matrix in units of a real one, until measured.
+COMPLEX_COST = 2.0
+# Largest ratio of the busiest rank's time after and before, for which matrices move to other ranks.
+MOVING_GAIN = 0.9
 
 
 def load_mpi() -> Any:
@@ -213,36 +204,6 @@ class SweeperDAEMPI(SpectralDeferredCorrectionDAE):
         return self.params.comm
 
 
-class FullyImplicitDAEMPI(SweeperDAEMPI, FullyImplicitDAE):
-    """:class:`FullyImplicitDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`.
-
-    Examples
-    --------
-    >>> issubclass(ds.FullyImplicitDAEMPI, ds.SweeperDAEMPI)
-    True
-    """
-
-
-class SemiImplicitDAEMPI(SweeperDAEMPI, SemiImplicitDAE):
-    """:class:`SemiImplicitDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`.
-
-    Examples
-    --------
-    >>> issubclass(ds.SemiImplicitDAEMPI, ds.SweeperDAEMPI)
-    True
-    """
-
-
-class ConstrainedDAEMPI(SweeperDAEMPI, ConstrainedDAE):
-    """:class:`ConstrainedDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`.
-
-    Examples
-    --------
-    >>> issubclass(ds.ConstrainedDAEMPI, ds.SweeperDAEMPI)
-    True
-    """
-
-
 @checked()
 def split_communicator(comm: Any, node_ranks: int) -> tuple[Any, Any]:
     """Split ranks in two directions: those that share the nodes of a step, and the steps of a block.
@@ -279,14 +240,28 @@ def split_communicator(comm: Any, node_ranks: int) -> tuple[Any, Any]:
     return comm.Split(rank // node_ranks, rank), comm.Split(rank % node_ranks, rank)
 
 
+ON_NODES = """:class:`{0}` with its nodes on several ranks, see :class:`SweeperDAEMPI`.
+
+    Examples
+    --------
+    >>> issubclass(ds.{0}MPI, ds.SweeperDAEMPI)
+    True
+    """
+
+
 def across_nodes(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SweeperDAEMPI]:
-    """The node-parallel form of an SDC sweeper: a declared class, or one that is made here."""
+    """The node-parallel form of an SDC sweeper: one that is known, or one that is made here."""
     twin: type[SweeperDAEMPI]
     for twin in SweeperDAEMPI.__subclasses__():
         if sweeper in (twin, twin.__bases__[-1]):
             return twin
-    about = {"__doc__": f"{sweeper.__name__} with its nodes on several ranks.", "__module__": __name__}
+    about = {"__doc__": ON_NODES.format(sweeper.__name__), "__module__": __name__}
     return type(f"{sweeper.__name__}MPI", (SweeperDAEMPI, sweeper), about)
+
+
+FullyImplicitDAEMPI = across_nodes(FullyImplicitDAE)
+SemiImplicitDAEMPI = across_nodes(SemiImplicitDAE)
+ConstrainedDAEMPI = across_nodes(ConstrainedDAE)
 
 
 def serial_form(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SpectralDeferredCorrectionDAE]:
@@ -322,7 +297,7 @@ class RankTeam(Team):
     # matrices are factorised, on all ranks alike. A part that could not be done gives NaN in its rows, which
     # all ranks see after the one Allgatherv of a piece of work.
 
-    who, separate = "rank", True
+    who, separate, least = "rank", True, 1
 
     def __init__(self, comm: Any, measured: bool = False) -> None:
         super().__init__(comm.Get_size(), measured)
@@ -343,27 +318,19 @@ class RankTeam(Team):
         self.comm.Allreduce(numbers, found, op=self._mpi.MAX)
         return found
 
-    def share(self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None, ends: Any) -> bool:
+    def _share(self, kind: int, do: Callable[[int], int], count: int, rows: Any, ends: Any) -> bool:
         """See :class:`Team`; the exception of the lowest rank that has one is raised on all."""
-        if not self.trial.shared:
-            return self._alone(kind, do, count)
-        began = perf_counter()
-        if kind == FACTORIZE:
-            done = self._factorize(do, count)
-        elif kind == SPREAD:
-            done = all([bool(do(part)) for part in range(count)])
-        elif kind == FILTER:
-            assert rows is not None
+        if kind == teams.FACTORIZE:
+            return self._factorize(do, count)
+        if kind == teams.SPREAD:
+            return all([bool(do(part)) for part in range(count)])
+        if kind == teams.FILTER:
             # The solve with the first matrix, by the rank that has its factors.
             owner = next(rank for rank in range(self.size) if self._bounds[rank + 1] > 0)
             failure = self._try(do, range(int(owner == self.rank)), lambda part: rows)
             self.comm.Bcast(rows, root=owner)
-            done = self._complete(rows, failure)
-        else:
-            assert rows is not None
-            done = self._by_rows(kind, do, count, rows, ends)
-        self._note(kind, count, perf_counter() - began)
-        return done
+            return self._complete(rows, failure)
+        return self._by_rows(kind, do, count, rows, ends)
 
     def everywhere(self, do: Callable[[], T]) -> T:
         """See :class:`Team`."""
@@ -420,11 +387,11 @@ class RankTeam(Team):
         return True
 
     def _by_rows(self, kind: int, do: Callable[[int], int], count: int, rows: Vector, ends: Any) -> bool:
-        shared = kind != EVALUATE or self._shares_evaluations
-        bounds = self._bounds if kind == SOLVE else contiguous([1.0] * count, self.size)
+        shared = kind != teams.EVALUATE or self._shares_evaluations
+        bounds = self._bounds if kind == teams.SOLVE else contiguous([1.0] * count, self.size)
         parts = range(bounds[self.rank], bounds[self.rank + 1]) if shared else range(count)
         failure = self._try(do, parts, lambda part: rows[ends[part] : ends[part + 1]])
-        if kind != SOLVE:
+        if kind != teams.SOLVE:
             self._evaluation = sum(self._spent.values()) * count / max(1, len(parts))
         if not shared:
             # Every rank has the same rows; an exception of one alone ends the job.

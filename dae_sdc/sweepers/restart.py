@@ -475,11 +475,6 @@ class SwitchedSteps:
             f"locate_switches=False of the sweeper"
         )
 
-    def _state(self, u: MeshDAE, stages: CoupledStages, theta: float) -> MeshDAE:
-        """u at a place in units of a piece."""
-        weights = interpolation_matrix(self._places, (theta,))[0]
-        return attach(weights[0] * u.view(np.ndarray) + weights[1:] @ stages.u, self._problem.n_diff)
-
     def _first_zero(
         self, u: MeshDAE, stages: CoupledStages, sides: tuple[int, ...]
     ) -> tuple[float, int] | None:
@@ -504,8 +499,9 @@ class SwitchedSteps:
         self, theta: float, u: MeshDAE, stages: CoupledStages, sides: tuple[int, ...], which: int
     ) -> float:
         """A switch at a place in units of a piece."""
-        values = self._signed(self._state(u, stages, theta), stages.time + theta * stages.dt, sides)
-        return float(values[which])
+        weights = interpolation_matrix(self._places, (theta,))[0]
+        state = attach(weights[0] * u.view(np.ndarray) + weights[1:] @ stages.u, self._problem.n_diff)
+        return float(self._signed(state, stages.time + theta * stages.dt, sides)[which])
 
     def _up_to(
         self, u: MeshDAE, t: float, h: float, which: int, sides: tuple[int, ...]

@@ -81,6 +81,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         found = tableau_of_bases(cls)
         if found is not None:
             cls.method = found
+        if hasattr(cls, "method"):
+            cls.ButcherTableauClass = ButcherTableauEmbedded if cls.method.embedded else ButcherTableau
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         cls = type(self)
@@ -102,8 +104,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def get_Butcher_tableau(cls) -> Any:
         """The tableau in pySDC's form; ``nodes`` has c alone, as what interpolates adds the start itself."""
         b, c, A, embedded = cls.method.b, cls.method.c, cls.method.A, cls.method.b_embedded
-        kind: Any = ButcherTableau if embedded is None else ButcherTableauEmbedded
-        made = kind(b if embedded is None else np.array([b, embedded]), c, A)
+        made = cls.ButcherTableauClass(b if embedded is None else np.array([b, embedded]), c, A)
         made.nodes = np.array(c)
         return made
 
@@ -333,10 +334,7 @@ def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
     >>> ds.solve("hessenberg-1", sweeper=ds.runge_kutta(ds.METHODS["radau-iia-5"]), dt=0.1).success
     True
     """
-    embedded = ButcherTableau if tableau.b_embedded is None else ButcherTableauEmbedded
-    doc = f"Runge-Kutta sweeper '{tableau.name}': {tableau.reference}"
-    attributes = {"method": tableau, "ButcherTableauClass": embedded, "__doc__": doc, "__module__": __name__}
-    return type(tableau.class_name, (RungeKuttaDAE,), attributes)
+    return tableau.sweeper(RungeKuttaDAE)
 
 
 for _name, _tableau in METHODS.items():

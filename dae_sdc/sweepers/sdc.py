@@ -234,8 +234,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         except Exception as error:
             self.fail(error)
         self._settle()
-        self.level.status.unlocked = True
-        self.level.status.updated = True
+        self.level.status.unlocked = self.level.status.updated = True
 
     def fail(self, error: Exception) -> None:
         """Raise an error, keep it where ``defers`` is set, or let it end a step to a tolerance."""
@@ -428,15 +427,8 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         L.status.unlocked = L.status.updated = True
 
     def correct(self, values: Vector, residuals: Vector) -> None:
-        r"""Give the equations of this level the right-hand sides that a finer level asks for.
-
-        Both equations of a node get one,
-
-        .. math::
-            u_m - u_0 - \Delta t \sum_j q_{mj} U_j = \tau^u_m, \qquad F(t_m, u_m, U_m) = \tau^F_m,
-
-        such that the iterate in place has the residuals 0 and ``residuals`` at ``values``.
-        """
+        """Give both equations right-hand sides by which the iterate at ``values`` has 0 and ``residuals``."""
+        # They are those of TransferDAE, which makes a level the coarse one of another.
         # Shapes: values (M, n), residuals (M, n).
         L, iterate = self.level, self.iterate
         k, stages = iterate.n_integrated, iterate.stages

@@ -40,6 +40,12 @@ class MethodRecord:
         plain = (dict(value) if isinstance(value, MappingProxyType) else value for value in values)
         return type(self), tuple(plain)
 
+    def sweeper(self, base: type[Any], **attributes: Any) -> type[Any]:
+        """The class of sweepers by this method, a subclass of one in whose module it is known by its name."""
+        doc = f"{self.kind.removesuffix('method')}sweeper '{self.name}': {self.reference}"
+        attributes |= {"method": self, "__doc__": doc, "__module__": base.__module__}
+        return type(self.class_name, (base,), attributes)
+
     def _check_order(self, index: int, expected: tuple[int | None, ...], counts: Sequence[int]) -> None:
         """Refuse orders at an index that are not one for each part of a solution, or not positive."""
         if len(expected) not in counts:
@@ -358,9 +364,10 @@ def _nodes(series: list[float]) -> Array:
     return np.where(np.abs(np.abs(x) - 1.0) < 1e-14, np.sign(x), x)
 
 
-def _check_stages(family: str, s: int, least: int) -> None:
-    if s < least:
-        raise InputError(f"{family} methods have at least {least} stages; got {s}")
+def require_least(methods: str, number: int, least: int, unit: str = "{} stages") -> None:
+    """Refuse a number of stages, steps or an order below the least that methods have."""
+    if number < least:
+        raise InputError(f"{methods} have at least {unit.format(least)}; got {number}")
 
 
 def _of_family(name: str, family: str, order: int, A: Array, b: Array, c: Array, orders: Orders) -> Tableau:
@@ -391,7 +398,7 @@ def radau_iia(s: int) -> Tableau:
     # Orders at index 2 and 3: Hairer, Lubich, Roche, LNM 1409 (1989), from B(2s-1), C(s), D(s-1), R(inf) = 0;
     # at index 3 also L. Jay, "Collocation methods for differential-algebraic equations of index 3", Numer.
     # Math. 65 (1993).
-    _check_stages("Radau IIA", s, 1)
+    require_least("Radau IIA methods", s, 1)
     A, _, c = _collocation(_nodes([0.0] * (s - 1) + [-1.0, 1.0]))
     p = 2 * s - 1
     # With one stage it is backward Euler, whose errors cancel in the multiplier when dt is fixed.
@@ -404,7 +411,7 @@ def lobatto_iiic(s: int) -> Tableau:
     """The Lobatto IIIC method with s stages, order 2s - 2: a_i1 = b_1 and C(s-1) at the Lobatto nodes."""
     # Orders at index 2 and 3: Hairer, Lubich, Roche, LNM 1409 (1989), from B(2s-2), C(s-1), D(s-1) and
     # R(inf) = 0.
-    _check_stages("Lobatto IIIC", s, 2)
+    require_least("Lobatto IIIC methods", s, 2)
     x = _nodes([0.0] * (s - 2) + [-1.0, 0.0, 1.0])
     _, b, c = _collocation(x)
     first = np.zeros((s, 1))
@@ -423,7 +430,7 @@ def gauss(s: int) -> Tableau:
     # The end of a step is no stage, so constraints hold there only approximately, and R(inf) = (-1)^s: errors
     # of algebraic components add up for even s and cancel from step to step for odd s. Orders: Hairer,
     # Lubich, Roche, LNM 1409 (1989). At index 3 the multiplier does not converge for s = 2 and 3.
-    _check_stages("Gauss", s, 1)
+    require_least("Gauss methods", s, 1)
     A, b, c = _collocation(_nodes([0.0] * s + [1.0]))
     p, odd = 2 * s, s % 2
     orders: Orders = {1: (p, s + odd), 2: (s + odd, _positive(s - 2 + odd)), 3: (None, None, None)}

@@ -25,10 +25,6 @@ AUTO = "auto"  # What stands for a choice that is measured.
 LEAST_SHARED = 1000  # Smallest number of unknowns of a system that is shared where the choice is measured.
 PAYING_RATIO = 0.95  # Largest ratio of the shared to the serial time at which sharing is chosen.
 TRIAL_STEPS = 8  # Largest number of steps that are measured before the choice.
-# Time of a factorisation and the solves of a complex matrix in units of a real one, until measured.
-COMPLEX_COST = 2.0
-# Largest ratio of the busiest rank's time after and before, for which matrices move to other ranks.
-MOVING_GAIN = 0.9
 TAKES_OVER = True  # Whether a thread that is ready does parts of others that have not begun with them.
 # Seconds that any part takes at least, so that parts whose costs are not known are dealt out evenly.
 TINY_COST = 1e-9
@@ -79,6 +75,7 @@ class Team:
 
     who: ClassVar[str]
     separate: ClassVar[bool]
+    least: ClassVar[int]  # Least number of parts that are shared.
     at_once = 1
 
     def __init__(self, size: int, measured: bool = False) -> None:
@@ -110,23 +107,22 @@ class Team:
     def share(self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None, ends: Any) -> bool:
         """Do the parts 0 to ``count`` - 1 of a piece of work."""
         # Shapes: rows (R, n).
+        began = perf_counter()
+        if self.trial.shared and count >= self.least:
+            done = self._share(kind, do, count, rows, ends)
+        else:
+            done = all([bool(do(part)) for part in range(count)])
+        # The one matrix that is factorised before the first step tells nothing of those of a step.
+        if kind != FACTORIZE or count > 1:
+            self.trial.note(kind, perf_counter() - began)
+        return done
+
+    def _share(self, kind: int, do: Callable[[int], int], count: int, rows: Any, ends: Any) -> bool:
         raise NotImplementedError
 
     def everywhere(self, do: Callable[[], T]) -> T:
         """Call a function that gives the same on all ranks; what it raises on one is raised on all."""
         return do()
-
-    def _note(self, kind: int, count: int, seconds: float) -> None:
-        # The one matrix that is factorised before the first step tells nothing of those of a step.
-        if kind != FACTORIZE or count > 1:
-            self.trial.note(kind, seconds)
-
-    def _alone(self, kind: int, do: Callable[[int], int], count: int) -> bool:
-        began, done = perf_counter(), True
-        for part in range(count):
-            done = bool(do(part)) and done
-        self._note(kind, count, perf_counter() - began)
-        return done
 
 
 class _Job:
@@ -184,7 +180,7 @@ class Threads(Team):
 
     # Shapes: seconds (size,).
 
-    who, separate = "thread", False
+    who, separate, least = "thread", False, 2
 
     def __init__(self, size: int, measured: bool = False) -> None:
         super().__init__(size, measured)
@@ -193,17 +189,14 @@ class Threads(Team):
         self._costs: dict[int, list[float]] = {}
         self._inboxes: list[SimpleQueue[_Job | None]] = []
 
-    def share(self, kind: int, do: Callable[[int], int], count: int, rows: Vector | None, ends: Any) -> bool:
+    def _share(self, kind: int, do: Callable[[int], int], count: int, rows: Any, ends: Any) -> bool:
         """See :class:`Team`; the exception of the first part that has one is raised when all have ended."""
-        if count == 1 or not self.trial.shared:
-            return self._alone(kind, do, count)
         if not self._inboxes:
             self._inboxes = [SimpleQueue() for _ in range(self.size - 1)]
             for number, inbox in enumerate(self._inboxes, 1):
                 work = inbox, self.seconds, number
                 threading.Thread(target=_serve, args=work, name="dae_sdc stages", daemon=True).start()
                 weakref.finalize(self, inbox.put, None)
-        began = perf_counter()
         job = _Job(do, self._costs.get(kind, [0.0] * count), min(self.size, count))
         for inbox in self._inboxes[: count - 1]:
             inbox.put(job)
@@ -213,5 +206,4 @@ class Threads(Team):
         self._costs[kind] = job.costs
         if job.errors:
             raise job.errors[min(job.errors)]
-        self._note(kind, count, perf_counter() - began)
         return all(job.done)

@@ -185,9 +185,7 @@ class Tolerance:
     ) -> Weights:
         """The weights of all or the first unknowns, ``plain`` ones at any index, for ``factor`` times it."""
         size = problem.n if size is None else size
-        absolute = None
-        if self.atol is not None:
-            absolute = (np.ones(problem.n) * self.atol)[:size] * factor
+        absolute = None if self.atol is None else (np.ones(problem.n) * self.atol)[:size] * factor
         exponents = np.array(problem.variable_index[:size], dtype=np.int64) - 1
         if plain:
             exponents[:] = 0
@@ -245,9 +243,7 @@ class Weights:
         high: float = 1.0,
     ) -> None:
         self.atol, self.rtol, self.scales, self.part, self.high = atol, rtol, scales, part, high
-        size = len(counted)
-        learnt = scales.unknowns, scales.expected, scales.seen
-        self._sizes, self._expected, self._seen = (part[:size] for part in learnt)
+        self._sizes = scales.unknowns[: len(counted)]
         higher = [k for k in sorted(set(exponents.tolist())) if k > 0]
         self._scaled = [(k, in_one_piece(np.flatnonzero(exponents == k))) for k in higher]
         self.exponents, self.counted = exponents, counted
