@@ -481,3 +481,20 @@ def test_a_comparator_jumps_where_its_branch_folds_back(
     np.testing.assert_allclose(run.at(places).values("out"), output, rtol=1e-6)
     if tells:
         np.testing.assert_allclose(run.at(places).values("saturated"), output > 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("simplify", [False, True])
+def test_a_difference_of_equal_unknowns_does_not_switch_by_rounding(simplify: bool) -> None:
+    # The source of a transistor is the larger one of two voltages, v, so that v < source never holds.
+    def transistor(tells: bool) -> ds.Model:
+        m = ds.Model("transistor", interval=(0.0, 0.02))
+        c, v, source, bulk, i = m.variables("c v source bulk i", start=[0.0, None, None, None, None])
+        m.equation(v - sp.Piecewise((500.0 * m.t, m.t < 0.01), (5.0, True)))
+        m.equations(source - sp.Piecewise((v, c < v), (c, True)), 1e-4 * m.der(c) - 0.1 * i)
+        m.equation(bulk - (sp.Piecewise((0.0, v < source), (v - source, True)) if tells else 0))
+        m.equation(i - (source - c + 0.1 * bulk) / 3.0 * (1.0 + source**2))
+        return m
+
+    run, other = (ds.solve(transistor(tells), rtol=1e-6, simplify=simplify) for tells in (True, False))
+    assert run.success and next(len(r) for r in run.switches if r.name == "v < source") == 0
+    assert run.values("c")[-1] == pytest.approx(other.values("c")[-1], rel=1e-5)
