@@ -123,7 +123,7 @@ class ExpressionParser(Words):
         if text == "{":
             self.take()
             items = [] if self.now.text in ("}", ")") else self.listed(self.expression)
-            indices = self.indices() if items and self.takes("for") else []
+            indices = self.ranges(self.indices(), items) if items and self.takes("for") else []
             self.close("}", at)
             return syntax.Array(at, items, indices)
         if text == "[":
@@ -136,16 +136,31 @@ class ExpressionParser(Words):
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
 
-    def indices(self, behind: str = "") -> list[tuple[str, syntax.Expression]]:
+    def indices(self) -> list[tuple[str, syntax.Expression]]:
         """Names of indices with their ranges."""
 
         def index() -> tuple[str, syntax.Expression]:
-            name = self.word("an index")
-            if not self.takes("in"):
-                self.fail(f"the index {name} has no range; write for {name} in 1:n{behind}")
-            return name, self.expression()
+            at, name = self.now.at, self.word("an index")
+            return name, self.expression() if self.takes("in") else syntax.Every(at)
 
         return self.listed(index)
+
+    def ranges(self, indices: list[tuple[str, syntax.Expression]], body: Any) -> list[Any]:
+        """Indices with their ranges; one without has that of an array of which it is a subscript."""
+        wanted = {word: where.at for word, where in indices if isinstance(where, syntax.Every)}
+        implied = dict[str, syntax.Expression]()
+        names = [part for part in syntax.parts_of(body) if isinstance(part, syntax.Name)] if wanted else []
+        for whole, k in ((each, k) for each in names for k in range(len(each.parts))):
+            (word, subscripts), at = whole.parts[k], whole.at
+            for place, item in enumerate(subscripts, 1):
+                if str(item) in wanted:
+                    array = syntax.Name(at, [*whole.parts[:k], (word, [])])
+                    size = syntax.Name(at, [("size", [])])
+                    last = syntax.Call(at, size, [array, syntax.Number(at, str(place))], {})
+                    implied[str(item)] = syntax.Range(at, [syntax.Number(at, "1"), last])
+        for word in (word for word in wanted if word not in implied):
+            self.fail(f"the index {word} has no range; write for {word} in 1:n", wanted[word])
+        return [(word, implied.get(word, where)) for word, where in indices]
 
     def call(self, name: syntax.Name) -> syntax.Call:
         """The call of a function, whose opening bracket is next."""
@@ -167,7 +182,7 @@ class ExpressionParser(Words):
                     order = syntax.Name(at, [("$", [])])
                     argument = syntax.Call(at, order, [argument, self._primary()], {})
                 elif self.takes("for"):
-                    argument = syntax.Array(argument.at, [argument], self.indices())
+                    argument = syntax.Array(argument.at, [argument], self.ranges(self.indices(), argument))
                 call.arguments.append(argument)
             if not self.takes(","):
                 break
@@ -250,7 +265,7 @@ class EquationParser(ExpressionParser):
         at, text = self.now.at, self.now.text
         if text in ("assert", *REFUSED_CALLS) and self.behind.text == "(":
             return self._called(at, text, in_when)
-        if in_when and text in ("for", "when", "connect"):
+        if in_when and text in ("when", "connect"):
             self.fail(f"{text} in a when-equation is not understood; write it around or behind it")
         if self.now.kind == "word" and text in ("if", "for", "when", "while"):
             self.deeper()
@@ -308,9 +323,12 @@ class EquationParser(ExpressionParser):
             return syntax.IfEquation(at, branches, other)
         if word == "while" and not self.in_algorithm:
             self.fail("while among equations; write it in an algorithm", at)
-        head: Any = self.indices(" loop") if word == "for" else self.expression()
+        head: Any = self.indices() if word == "for" else self.expression()
         self.need("loop", f"behind the head of {word}")
-        return (syntax.For if word == "for" else syntax.While)(at, head, self.equations(("end",)))
+        body = self.equations(_IN_WHEN if in_when else ("end",))
+        return (
+            syntax.For(at, self.ranges(head, body), body) if word == "for" else syntax.While(at, head, body)
+        )
 
 
 MODELS: Final = ("model", "class", "block")
@@ -416,7 +434,7 @@ class ClassParser(EquationParser):
     def _dotted(self, what: str) -> list[str]:
         """The parts of a name without subscripts; names of classes in flat texts may contain dots."""
         words = [self.word(what)]
-        while self.takes("."):
+        while self.behind.text != "{" and self.takes("."):
             self.count(words)
             words.append(self.word("a name"))
         return words
@@ -475,9 +493,34 @@ class ClassParser(EquationParser):
             if self.takes("extends"):
                 definition.elements.append(syntax.Extends(at, self.name(), self.modifications()))
                 self.skip_annotation()
+            elif self.takes("import"):
+                self._import(definition)
             else:
                 self._element(definition)
             self.need(";", "behind a declaration")
+
+    def _import(self, definition: syntax.ClassDefinition) -> None:
+        """Names by which classes and constants elsewhere are known here, "*" for all of a package."""
+        path = self._dotted("what is imported")
+        if self.takes("="):
+            (word,), path = path, self._dotted("what is imported")
+        elif self.takes(".*"):
+            word = "*"
+        elif self.takes("."):
+            self.need("{", "in an import")
+            words = self.listed(lambda: self.word("a name"))
+            self.need("}", "in an import")
+            definition.imports += [(each, [*path, each]) for each in words]
+            return self.skip_note()
+        else:
+            word = path[-1]
+        definition.imports.append((word, path))
+        self.skip_note()
+
+    def skip_note(self) -> None:
+        """Skip a description and an annotation."""
+        self.note()
+        self.skip_annotation()
 
     def _element(self, definition: syntax.ClassDefinition) -> None:
         final = self.takes("final")
@@ -542,9 +585,7 @@ class ClassParser(EquationParser):
     def _modification(self) -> syntax.Modification | None:
         """The modification after the name of a component: modifications of its parts, and a value."""
         at, modification = self.now.at, self.modifications()
-        if self.now.text == ":=":
-            self.fail(":= in a declaration; write =")
-        if self.takes("="):
+        if self.takes("=", ":="):  # as old texts have it
             modification = modification or syntax.Modification(at)
             modification.value = self.expression()
         return modification

@@ -214,20 +214,25 @@ def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
 
 def _before(values: Values, item: Call, scope: Scope) -> Value:
     """The value before an event; between events discrete variables keep theirs."""
-    (value,) = _arguments(values, item, scope, 1)
-    place = item.arguments[0]
-    shown = values.lookup(place, scope) if isinstance(place, syntax.Name) else None
-    if isinstance(shown, Variable) and shown.name in values.defined:
-        unknown = values.graph.variable(shown.name)
-    elif (of_value := values.unknown_of(value)) is not None:
-        unknown = of_value
-        values.kept.setdefault(str(values.graph.leaves[unknown].index), item.at)
-    else:
-        values.fail(item.at, NOT_DISCRETE)
-    if not values.at_event:
-        return value
-    before = values.before_event(unknown)
-    return values.condition_of(before) if isinstance(value, Condition) else before
+
+    def before(value: Value, member: Any) -> Value:
+        if isinstance(value, list):
+            several = member if isinstance(member, list) else [None] * len(value)
+            return [*map(before, value, several)]
+        if isinstance(member, Variable) and member.name in values.defined:
+            unknown = values.graph.variable(member.name)
+        elif (of_value := values.unknown_of(value)) is not None:
+            unknown = of_value
+            values.kept.setdefault(str(values.graph.leaves[unknown].index), item.at)
+        else:
+            values.fail(item.at, NOT_DISCRETE)
+        if not values.at_event:
+            return value
+        old = values.before_event(unknown)
+        return values.condition_of(old) if isinstance(value, Condition) else old
+
+    (value,), place = _arguments(values, item, scope, 1), item.arguments[0]
+    return before(value, values.lookup(place, scope) if isinstance(place, syntax.Name) else None)
 
 
 def _changed(values: Values, item: Call, scope: Scope) -> Value:
@@ -245,12 +250,11 @@ def _changed(values: Values, item: Call, scope: Scope) -> Value:
 
 
 def _sample(values: Values, item: Call, scope: Scope) -> Value:
-    """Whether a time at equal distances has come, in the condition of a when-equation."""
-    if values.moments is None:
-        values.fail(item.at, "sample(...) stands in conditions of when-equations; let that change a variable")
+    """Whether a time at equal distances has come, which holds at events alone."""
     times = map(arithmetic.scalar, _arguments(values, item, scope, 2))
     start, period = (event_text(values.graph, time) for time in times)
-    return _moment(values, item, f"sample({start}, {period})")
+    values.sampled[unknown := values.graph.variable(f"sample({start}, {period})")] = item
+    return values.condition_of(unknown)
 
 
 def _moment(values: Values, item: Call, name: str) -> Value:
