@@ -35,7 +35,7 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("Real x;\nequation when x > 1 then\nx = 2; x = 3; end when;"), 3, "gets one value in a branch"),
     (model("Real x[2];\nequation when time > 1 then\nx = {1}; end when;"), 3, "2 variables get 1 values"),
     (model("Real x;\nequation when time > 1 then\nreinit(x); end when;"), 3, "reinit takes a variable and"),
-    (model("Real x;\nequation when time > 1 then\nx + 1 = 2; end when;"), 3, "assigns variables; write x ="),
+    (model("Real x;\nequation when time > 1 then\nx + 1 = 2; end when;"), 3, "remove one, or write x ="),
     (model("Real x, y; equation\nwhen x > 1 then x = y; y = x; end when;"), 2, "depend on each other"),
     (model("Real x; equation if x > 0 then x=1; else\nwhen x > 1 then x=2; end when; end if;"), 2, "out of"),
     (model("\nBoolean b = x > 1; Real x; equation when time > 1 then b = true; end when;"), 2, "remove one"),

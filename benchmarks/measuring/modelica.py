@@ -31,6 +31,9 @@ Expected = list[tuple[str, float, float]]  # Unknowns, times and values there
 PLACES = np.array((0.137, 0.291, 0.443, 0.618, 0.829, 1.0))  # Where in the interval solutions are compared
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_LOADED = re.compile(r'\bloadModel\s*\(\s*(\w+)\s*,\s*\{\s*"(\d+)"')
+_USES = re.compile(r"\buses\s*\(")  # By which OpenModelica loads libraries, too
 _VALUE = re.compile(r"\bval\(\s*([^;]+?)\s*,\s*([-\d.eE+]+)\s*\)")
 _STOP = re.compile(r"(startTime|stopTime)\s*=\s*([-\d.eE+]+)")
 _NUMBER = re.compile(r"^/*[ \t]*(-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)[ \t]*$", re.MULTILINE)
@@ -67,7 +70,7 @@ def _of_script(path: Path, title: str) -> Iterator[Case]:
     """The model that a script of OpenModelica simulates first, with the values that it prints."""
     script, _, result = path.read_text(encoding="utf-8", errors="replace").partition("// Result:")
     script = re.sub(r"^\s*//.*$", "", script, flags=re.MULTILINE)
-    strings, texts = [re.sub(r"\\(.)", r"\1", text[1:-1]) for text in _STRING.findall(script)], list[str]()
+    strings, texts = [_ESCAPED.sub(_plain, text[1:-1]) for text in _STRING.findall(script)], list[str]()
     places = iter(range(len(strings)))
     script = _STRING.sub(lambda _: f'"{next(places)}"', script)
     for word, place in re.findall(r'\b(loadFile|loadString)\s*\(\s*"(\d+)"', script):
@@ -85,7 +88,17 @@ def _of_script(path: Path, title: str) -> Iterator[Case]:
     pairs = zip(asked, values, strict=True) if len(values) == len(asked) else ()
     expected = [(name.replace(",", "_"), time, value) for (name, time, k), value in pairs if k == 1]
     times = {word: float(number) for word, number in _STOP.findall(model[2])}
-    yield Case(title, "\n".join(texts), model[1], "loadModel(" in script, times, expected)
+    uses = {name: strings[int(k)] for name, k in _LOADED.findall(script)}
+    used = ", ".join(f'{name}(version="{version}")' for name, version in uses.items())
+    if used:  # as a text says it itself
+        texts.append(f"package loaded__ annotation(uses({used})); end loaded__;")
+    loads = "loadModel(" in script or any(_USES.search(text) for text in texts)
+    yield Case(title, "\n".join(texts), model[1], loads, times, expected)
+
+
+def _plain(match: re.Match[str]) -> str:
+    """What an escaped character of a string is."""
+    return {"n": "\n", "t": "\t"}.get(match[1], match[1])
 
 
 def one(asked: dict[str, Any]) -> dict[str, Any]:

@@ -116,6 +116,7 @@ class Outline:
         words, bracket = self.words.tokens, self._brackets[-1]
         word, before, behind = words[k], words[k - 1], words[k + 1]
         is_outside, text = len(self._brackets) == 1, word.text
+        begins = before.text == "." and words[k - 2].kind not in _NAMES  # as .Modelica.Units.SI.Angle does
         if text in CLOSING:
             named = before.kind in _NAMES or before.text == "]"
             changes = text == "(" and named and in_declarations and not bracket.in_value
@@ -135,7 +136,7 @@ class Outline:
             bracket.in_value = not (text == "=" and words[k - 2].text in CLASSES)
         elif text == "enumeration" and self._heirs:
             self._heirs[-1].bases.append("Integer")
-        elif word.kind in _NAMES and before.text not in (".", *CLASSES) and not bracket.in_value:
+        elif word.kind in _NAMES and (before.text not in (".", *CLASSES) or begins) and not bracket.in_value:
             if is_outside and in_declarations and not self._type:
                 self._type = text
                 while words[k + 1].text == "." and words[k + 2].kind in _NAMES:
@@ -166,7 +167,7 @@ class Outline:
 
     def _members(self, kind: str, heirs: Sequence[str]) -> dict[str, str] | None:
         """What a class of the text declares, with all that it inherits; None where that is not known."""
-        if kind in BASIC or ".SI." in f".{kind}":
+        if kind in BASIC or (".SI." in f".{kind}" and ".Complex" not in kind):
             return dict.fromkeys(ATTRIBUTES, "")
         fitting = [each for each in self.classes if f".{each.path}".endswith(f".{kind}")]
         if len(fitting) != 1 or kind in heirs:
