@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import FUNCTIONS
-from dae_sdc.modelica.library import STANDARD
+from dae_sdc.modelica.library import STANDARD, TABLE_BLOCKS, TABLES
 from dae_sdc.modelica.outline import Outline, within
 from dae_sdc.modelica.parser import OPERATORS, PAIRS
 from dae_sdc.modelica.roots import Roots
@@ -50,6 +50,7 @@ _WITHIN: Final = re.compile(r"\s*within\s+([\w.]+)\s*;")
 # The name of a text that is in no directory, whose other files would be read, too.
 _NAME: Final = "<text>"
 _STANDARD: Final = re.compile(r"\bModelica\s*\.")
+_TABLES: Final = re.compile(r"\bModelica\.Blocks\.(?:Tables\.CombiTable[12]D[sv]?|Sources\.CombiTimeTable)\b")
 _DEFINED: Final = re.compile(r"\bpackage\s+Modelica\b")
 
 
@@ -72,6 +73,8 @@ def compiled(
 
     text, word, roots = outline.source.text, name, Roots(f"{outline.source.text} {name}", libraries)
     outline.check()
+    if _TABLES.search(text) and not _DEFINED.search(text):  # which rumoca takes for external functions
+        text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
     if not _DEFINED.search(text) and "Modelica" not in roots.known and _STANDARD.search(text):
         types = STANDARD.partition("package SI\n")[2].partition("end SI;")[0]  # which it does not inherit
         text += "\n" + STANDARD.replace("extends Modelica.Units.SI;", types)
@@ -289,7 +292,7 @@ class _Tree:
         function.external = item["external"] is not None
         # In version 3 of the library elementary functions are external ones.
         short = function.name.removeprefix("Modelica.Math.")
-        function.built_in = function.external and short in (*FUNCTIONS, "Vectors.interpolate")
+        function.built_in = function.external and short in (*FUNCTIONS, *TABLES, "Vectors.interpolate")
         function.algorithms = [self.read(item["body"])]
         return function
 

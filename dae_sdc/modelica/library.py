@@ -162,13 +162,15 @@ BASIC: Final = {
 
 
 STANDARD: Final = Path(__file__).with_name("standard.mo").read_text(encoding="utf-8")
+TABLE_BLOCKS: Final = Path(__file__).with_name("tables.mo").read_text(encoding="utf-8")
+TABLES: Final = ("Modelica_Blocks_Tables_value", "Modelica_Blocks_Tables_value2")  # Functions of their own.
 
 
 @cache
 def standard() -> ClassDefinition:
     """Functions of the language, and names of the Modelica Standard Library that are read without it."""
     functions = Path(__file__).with_name("functions.mo").read_text(encoding="utf-8")
-    return parse(Source(STANDARD + functions, "standard.mo"))
+    return parse(Source(STANDARD + TABLE_BLOCKS + functions, "standard.mo"))
 
 
 MOST_BASES: Final = 100  # Largest number of classes that a class extends, directly and indirectly.

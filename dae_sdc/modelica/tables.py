@@ -1,0 +1,152 @@
+"""Tables of a text or of a file: values between their points, by the library's kinds of segments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from dae_sdc.expressions.dag import Op
+from dae_sdc.model.symbolic_values import Scalar, node_of
+from dae_sdc.model.tables import LookupTable, in_pieces, pieces_of
+from dae_sdc.modelica.library import Scope
+from dae_sdc.modelica.syntax import Call
+from dae_sdc.modelica.values import Values
+
+# What lies between the points of a table, and what beyond its ends, in the order of the library.
+_SMOOTHNESS: Final = ("linear", "akima", "constant", "fritsch-butland", "steffen", "makima")
+_EXTRAPOLATION: Final = ("hold", "linear", "periodic", "refuse")
+_MATRIX: Final = r"(?:double|float)\s+{}\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)"
+_TEXT: Final = re.compile(r"#[^\n]*")
+
+
+class _Table:
+    """The functions of one variable by the same places, between which and beyond which they are of a kind."""
+
+    def __init__(self, values: Values, call: Call, scope: Scope, form: Sequence[Any]) -> None:
+        self.values, self.at, self.graph = values, call.at, values.graph
+        known = zip((_SMOOTHNESS, _EXTRAPOLATION), form, strict=True)
+        kinds = [words[values.whole(k, call.at, "the form of a table") - 1] for words, k in known]
+        self.kind, self.outside = kinds
+        argument = str(call.arguments[-3]).rpartition(".")[0]
+        self.shown = (scope.instance and scope.instance.shown) or argument
+
+    def value(self, places: Sequence[Any], heights: Sequence[Any], number: int) -> int:
+        """The value at a number, of expressions that depend on parameters, or at places alone on numbers."""
+        values, at, graph = self.values, self.at, self.graph
+        spots, jumps = [values.numeric(each, at, "a place in a table") for each in places], self.kind
+        may_be_equal = jumps in ("linear", "constant")
+        if not spots or any(b < a or (b == a and not may_be_equal) for a, b in pairwise(spots)):
+            values.fail(at, "the places in a table must increase; sort them and remove equal ones")
+        if spots[0] == spots[-1]:
+            return int(heights[-1])
+        outside = self.outside
+        if outside == "refuse":
+            within = [graph.compared(">=", number, places[0]), graph.compared("<=", number, places[-1])]
+            about = {"terminal": True, "message": f"the table {self.shown} ends", "success": False}
+            values.require(at, graph.joined(True, within), about)
+        elif outside == "periodic":
+            width, outside = graph.sub(places[-1], places[0]), "hold"
+            turns = graph.call(Op.FLOOR, graph.divided(graph.sub(number, places[0]), width))
+            number = graph.sub(number, graph.mul(width, turns))
+        if may_be_equal:
+            return self._straight(spots, [places, heights], number, outside)
+        values.structural.update(values.names_in(*places, *heights))
+        tops = [values.numeric(each, at, "a value in a table") for each in heights]
+        if self.outside == "periodic":  # so that its slopes are so, too
+            period = spots[-1] - spots[0]
+            spots = [*(x - period for x in spots[-4:-1]), *spots, *(x + period for x in spots[1:4])]
+            tops = [*tops[-4:-1], *tops, *tops[1:4]]
+        return node_of(graph, LookupTable(spots, tops, self.kind, outside)(Scalar(graph, number)))
+
+    def _scalars(self, row: Sequence[int]) -> list[Any]:
+        return [Scalar(self.graph, each) for each in row]
+
+    def _straight(self, spots: Sequence[float], rows: list[Any], number: int, outside: str) -> int:
+        """The value on lines, or steps, where a place may stand twice and the last value counts."""
+        x, y = map(self._scalars, rows)
+        wide = [k for k, (a, b) in enumerate(pairwise(spots)) if b > a]
+        slopes = [(y[k + 1] - y[k]) / (x[k + 1] - x[k]) for k in wide]
+        is_line = self.kind == "linear"
+        inner = [[y[k] for k in wide], slopes if is_line else [0 * slope for slope in slopes]]
+        ends, beyond = [*(x[k] for k in wide), x[-1]], outside if is_line or outside != "linear" else "hold"
+        meet, pieces = pieces_of(ends, [y[0], *y[1:]], inner, beyond)
+        if beyond != outside:
+            pieces[2][0], pieces[2][-1] = slopes[0], slopes[-1]
+        return node_of(self.graph, in_pieces(Scalar(self.graph, number), meet, pieces))
+
+
+def interpolated(values: Values, item: Call, scope: Scope) -> int:
+    """A value between two vectors of the same length, which two more arguments may tell how to find."""
+    places, heights, x, *form = (values.value(part, scope) for part in item.arguments)
+    if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
+        values.fail(item.at, "interpolate needs two vectors of the same length and a number")
+    table = _Table(values, item, scope, form or [values.graph.one, values.graph.constant(2)])
+    columns = [[values.as_number(each, item.at) for each in part] for part in (places, heights)]
+    return table.value(columns[0], columns[1], values.as_number(x, item.at))
+
+
+def of_table(values: Values, item: Call, scope: Scope) -> int:
+    """The value of a column of a table at a number, or that of a table of two numbers.
+
+    The arguments are the name and the file of the table, or its rows, the column or the second number,
+    the first number, and the form.
+    """
+    at = item.at
+    name, file, rows, second, number, *form = (values.value(part, scope) for part in item.arguments)
+    if file:
+        rows = _of_file(values, at, name, file)
+    elif (
+        not rows
+        or not isinstance(rows[0], list)
+        or len(rows[0]) < 2
+        or rows[0][0] == values.graph.number("1e60")
+    ):
+        values.fail(at, "a table must have rows of x and y, [x1, y1; x2, y2; ...]")
+    rows = [[values.as_number(each, at) for each in row] for row in rows]
+    table, x = _Table(values, item, scope, form), values.as_number(number, at)
+    if not str(item.function).endswith("2"):
+        k = values.whole(second, at, "the column of a table")
+        if not 1 <= k <= len(rows[0]):
+            values.fail(at, f"a table of {len(rows[0])} columns has no column {k}")
+        return table.value([row[0] for row in rows], [row[k - 1] for row in rows], x)
+    if table.kind not in ("linear", "constant"):
+        values.fail(at, "a table of two numbers is read with linear or constant segments alone")
+    (_, *across), *lines = rows
+    columns = [[line[k] for line in lines] for k in range(1, len(rows[0]))]
+    heights = [table.value([line[0] for line in lines], column, x) for column in columns]
+    return table.value(across, heights, values.as_number(second, at))
+
+
+def _of_file(values: Values, at: int, name: str, file: str) -> list[list[int]]:
+    """The rows of a table in a file, behind "double name(rows, columns)", or of a .csv file."""
+    path = Path(file.removeprefix("file://"))
+    for around in (Path(), Path(values.source.file).parent):
+        if (around / path).is_file():
+            path = around / path
+            break
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        values.fail(at, f"the table {name} in {path} cannot be read: {reason}")
+    graph = values.graph
+    if path.suffix == ".csv":
+        lines = [re.split(r"[,;\t]", line) for line in text.splitlines()]
+        return [[graph.number(word.strip()) for word in line] for line in lines if _is_numbers(line)]
+    text = _TEXT.sub("", text)
+    head = re.search(_MATRIX.format(re.escape(name)), text)
+    if head is None:
+        values.fail(at, f"{path} has no table {name}; give it as double {name}(rows, columns)")
+    count, width = int(head[1]), int(head[2])
+    numbers = re.split(r"[\s,;]+", text[head.end() :].strip())[: count * width]
+    if len(numbers) < count * width or not _is_numbers(numbers):
+        values.fail(at, f"the table {name} in {path} has no {count} rows of {width} numbers")
+    nodes = [graph.number(number) for number in numbers]
+    return [nodes[k * width : (k + 1) * width] for k in range(count)]
+
+
+def _is_numbers(words: Sequence[str]) -> bool:
+    return all(re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", word) for word in words)
