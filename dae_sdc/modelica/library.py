@@ -163,7 +163,8 @@ BASIC: Final = {
 
 STANDARD: Final = Path(__file__).with_name("standard.mo").read_text(encoding="utf-8")
 TABLE_BLOCKS: Final = Path(__file__).with_name("tables.mo").read_text(encoding="utf-8")
-TABLES: Final = ("Modelica_Blocks_Tables_value", "Modelica_Blocks_Tables_value2")  # Functions of their own.
+# Functions of tables of one number, of times, which may stand twice, and of two numbers.
+TABLES: Final = tuple(f"Modelica_Blocks_Tables_value{end}" for end in ("", "OfTime", "2"))
 
 
 @cache

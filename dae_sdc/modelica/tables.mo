@@ -11,6 +11,18 @@ function Modelica_Blocks_Tables_value
   external "builtin" y = value(name, file, table, column, u, smoothness, extrapolation);
 end Modelica_Blocks_Tables_value;
 
+function Modelica_Blocks_Tables_valueOfTime
+  input String name;
+  input String file;
+  input Real table[:, :];
+  input Integer column;
+  input Real u;
+  input Modelica.Blocks.Types.Smoothness smoothness;
+  input Modelica.Blocks.Types.Extrapolation extrapolation;
+  output Real y;
+  external "builtin" y = valueOfTime(name, file, table, column, u, smoothness, extrapolation);
+end Modelica_Blocks_Tables_valueOfTime;
+
 function Modelica_Blocks_Tables_value2
   input String name;
   input String file;
@@ -42,6 +54,7 @@ block Modelica_Blocks_Tables_CombiTable1Ds
   Modelica.Blocks.Interfaces.RealInput u;
   Modelica.Blocks.Interfaces.RealOutput y[size(columns, 1)];
 equation
+  assert(size(table, 2) > 1, "a table must have rows of x and y, [x1, y1; x2, y2; ...]");
   for k in 1:size(columns, 1) loop
     y[k] = Modelica_Blocks_Tables_value(tableName, if tableOnFile then fileName else "", table, columns[k], u, smoothness, extrapolation);
   end for;
@@ -53,6 +66,7 @@ block Modelica_Blocks_Tables_CombiTable1Dv
   Modelica.Blocks.Interfaces.RealInput u[size(columns, 1)];
   Modelica.Blocks.Interfaces.RealOutput y[size(columns, 1)];
 equation
+  assert(size(table, 2) > 1, "a table must have rows of x and y, [x1, y1; x2, y2; ...]");
   for k in 1:size(columns, 1) loop
     y[k] = Modelica_Blocks_Tables_value(tableName, if tableOnFile then fileName else "", table, columns[k], u[k], smoothness, extrapolation);
   end for;
@@ -80,7 +94,7 @@ block Modelica_Blocks_Sources_CombiTimeTable
 equation
   for k in 1:nout loop
     y[k] = (if size(offset, 1) == 1 then offset[1] else offset[k])
-      + (if time < startTime then 0 else Modelica_Blocks_Tables_value(tableName, if tableOnFile then fileName else "", table,
+      + (if time < startTime then 0 else Modelica_Blocks_Tables_valueOfTime(tableName, if tableOnFile then fileName else "", table,
         if size(columns, 1) == 1 then columns[1] else columns[k], (time - shiftTime)/timeScale, smoothness, extrapolation));
   end for;
 end Modelica_Blocks_Sources_CombiTimeTable;

@@ -30,15 +30,17 @@ class _Table:
         known = zip((_SMOOTHNESS, _EXTRAPOLATION), form, strict=True)
         kinds = [words[values.whole(k, call.at, "the form of a table") - 1] for words, k in known]
         self.kind, self.outside = kinds
+        self.of_time = str(call.function).endswith("OfTime")
         argument = str(call.arguments[-3]).rpartition(".")[0]
         self.shown = (scope.instance and scope.instance.shown) or argument
 
     def value(self, places: Sequence[Any], heights: Sequence[Any], number: int) -> int:
         """The value at a number, of expressions that depend on parameters, or at places alone on numbers."""
         values, at, graph = self.values, self.at, self.graph
-        spots, jumps = [values.numeric(each, at, "a place in a table") for each in places], self.kind
-        may_be_equal = jumps in ("linear", "constant")
-        if not spots or any(b < a or (b == a and not may_be_equal) for a, b in pairwise(spots)):
+        spots = [values.numeric(each, at, "a place in a table") for each in places]
+        is_straight = self.kind in ("linear", "constant")
+        jumps = is_straight and self.of_time
+        if not spots or any(b < a or (b == a and not jumps) for a, b in pairwise(spots)):
             values.fail(at, "the places in a table must increase; sort them and remove equal ones")
         if spots[0] == spots[-1]:
             return int(heights[-1])
@@ -51,7 +53,7 @@ class _Table:
             width, outside = graph.sub(places[-1], places[0]), "hold"
             turns = graph.call(Op.FLOOR, graph.divided(graph.sub(number, places[0]), width))
             number = graph.sub(number, graph.mul(width, turns))
-        if may_be_equal:
+        if is_straight:
             return self._straight(spots, [places, heights], number, outside)
         values.structural.update(values.names_in(*places, *heights))
         tops = [values.numeric(each, at, "a value in a table") for each in heights]
@@ -110,7 +112,7 @@ def of_table(values: Values, item: Call, scope: Scope) -> int:
     if not str(item.function).endswith("2"):
         k = values.whole(second, at, "the column of a table")
         if not 1 <= k <= len(rows[0]):
-            values.fail(at, f"a table of {len(rows[0])} columns has no column {k}")
+            values.fail(at, f"a table has columns 1 to {len(rows[0])}; there is no element {k}")
         return table.value([row[0] for row in rows], [row[k - 1] for row in rows], x)
     if table.kind not in ("linear", "constant"):
         values.fail(at, "a table of two numbers is read with linear or constant segments alone")
