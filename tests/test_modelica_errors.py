@@ -83,7 +83,6 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("\nReal x if true;"), 2, "declared with a condition"),
     (model("Real x, y; equation\n(x, y) = f(1);"), 2, "several results"),
     (model("Real x[3]; equation\nx[end + 1] = 1;"), 2, "there is no element 4"),
-    (model("input Real u;\ninput Real w; Real x; equation x = u; u = 1;"), 2, "what the input u or w is"),
     (model("\nstream Real x;"), 2, "stream is not understood"),
     ("operator record C Real re; end C;", 1, "operator is not understood"),
     ("\nexpandable connector C Real re; end C;", 2, "expandable is not understood"),

@@ -217,7 +217,6 @@ class _Builder:
             told = {word: each for word, each in reaction.about.items() if each != TRUE}
             about = {word: text(each) if word == "only" else each for word, each in told.items()}
             self.values.wrapped(reaction.at, model.when, text(reaction.condition), changes, **about)
-        self.check_inputs(flat)
         return model
 
     def equations(self, model: Model, flat: Flat) -> None:
@@ -270,10 +269,6 @@ class _Builder:
     def parameter(self, model: Model, variable: Variable) -> None:
         symbol = self.values.symbol(variable)
         self.check_range(variable)
-        fixed = variable.attributes.get("fixed")
-        if fixed is not None and variable.value is None and self.values.bound(fixed) != TRUE:
-            what = f"the parameter {variable.shown} is not fixed"
-            self.fail(fixed.expression.at, f"{what}; give it a value, or write Real")
         if symbol == self.values.graph.parameter(variable.name) and variable.variability == "parameter":
             model.parameter(variable.name, self.values.numbers.get(variable), unit=self.unit(variable))
 
@@ -335,16 +330,6 @@ class _Builder:
         for word in (each for each in self.numbers if each not in names):
             hint = similar(word, names) or _listed(names)
             raise InputError(f"{self.source.file} has no parameter {word}{hint}")
-
-    def check_inputs(self, flat: Flat) -> None:
-        unknowns = [variable for variable in flat.variables if not variable.variability]
-        missing = len(unknowns) - len(flat.equations)
-        open_inputs = (item for item in unknowns if item.causality == "input" and item.value is None)
-        inputs = [variable for variable in open_inputs if "." not in variable.shown]
-        if missing > 0 and inputs:
-            names = " or ".join(variable.shown for variable in inputs)
-            what = "an equation is" if missing == 1 else f"{missing} equations are"
-            self.fail(inputs[-1].at, f"{what} missing; write what the input {names} is")
 
     # Annotations
 

@@ -18,33 +18,30 @@ from dae_sdc.modelica.values import Values
 # What lies between the points of a table, and what beyond its ends, in the order of the library.
 _SMOOTHNESS: Final = ("linear", "akima", "constant", "fritsch-butland", "steffen", "makima")
 _EXTRAPOLATION: Final = ("hold", "linear", "periodic", "refuse")
-_MATRIX: Final = r"(?:double|float)\s+{}\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)"
-_TEXT: Final = re.compile(r"#[^\n]*")
+_NUMBER: Final = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?:[\s,;]+|$)"
 
 
 class _Table:
-    """The functions of one variable by the same places, between which and beyond which they are of a kind."""
+    """The functions of one variable that a call asks for, by the kind of their pieces."""
 
     def __init__(self, values: Values, call: Call, scope: Scope, form: Sequence[Any]) -> None:
         self.values, self.at, self.graph = values, call.at, values.graph
         known = zip((_SMOOTHNESS, _EXTRAPOLATION), form, strict=True)
-        kinds = [words[values.whole(k, call.at, "the form of a table") - 1] for words, k in known]
+        kinds = (words[values.whole(k, call.at, "the form of a table") - 1] for words, k in known)
         self.kind, self.outside = kinds
-        self.of_time = str(call.function).endswith("OfTime")
-        argument = str(call.arguments[-3]).rpartition(".")[0]
-        self.shown = (scope.instance and scope.instance.shown) or argument
+        self.is_straight = self.kind in ("linear", "constant")
+        self.jumps = self.is_straight and str(call.function).endswith("OfTime")
+        shown = scope.instance and scope.instance.shown
+        self.shown = shown or str(call.arguments[2]).rpartition(".")[0]
 
-    def value(self, places: Sequence[Any], heights: Sequence[Any], number: int) -> int:
-        """The value at a number, of expressions that depend on parameters, or at places alone on numbers."""
-        values, at, graph = self.values, self.at, self.graph
+    def value(self, places: list[int], heights: list[int], number: int) -> int:
+        """The value at a number, which follows what parameters the points of straight pieces have."""
+        values, at, graph, outside = self.values, self.at, self.graph, self.outside
         spots = [values.numeric(each, at, "a place in a table") for each in places]
-        is_straight = self.kind in ("linear", "constant")
-        jumps = is_straight and self.of_time
-        if not spots or any(b < a or (b == a and not jumps) for a, b in pairwise(spots)):
+        if not spots or any(b < a or (b == a and not self.jumps) for a, b in pairwise(spots)):
             values.fail(at, "the places in a table must increase; sort them and remove equal ones")
         if spots[0] == spots[-1]:
-            return int(heights[-1])
-        outside = self.outside
+            return heights[-1]
         if outside == "refuse":
             within = [graph.compared(">=", number, places[0]), graph.compared("<=", number, places[-1])]
             about = {"terminal": True, "message": f"the table {self.shown} ends", "success": False}
@@ -53,8 +50,10 @@ class _Table:
             width, outside = graph.sub(places[-1], places[0]), "hold"
             turns = graph.call(Op.FLOOR, graph.divided(graph.sub(number, places[0]), width))
             number = graph.sub(number, graph.mul(width, turns))
-        if is_straight:
-            return self._straight(spots, [places, heights], number, outside)
+        if self.is_straight:
+            return node_of(
+                graph, in_pieces(Scalar(graph, number), *self._lines(spots, places, heights, outside))
+            )
         values.structural.update(values.names_in(*places, *heights))
         tops = [values.numeric(each, at, "a value in a table") for each in heights]
         if self.outside == "periodic":  # so that its slopes are so, too
@@ -63,21 +62,19 @@ class _Table:
             tops = [*tops[-4:-1], *tops, *tops[1:4]]
         return node_of(graph, LookupTable(spots, tops, self.kind, outside)(Scalar(graph, number)))
 
-    def _scalars(self, row: Sequence[int]) -> list[Any]:
-        return [Scalar(self.graph, each) for each in row]
-
-    def _straight(self, spots: Sequence[float], rows: list[Any], number: int, outside: str) -> int:
-        """The value on lines, or steps, where a place may stand twice and the last value counts."""
-        x, y = map(self._scalars, rows)
+    def _lines(self, spots: list[float], places: list[int], heights: list[int], outside: str) -> Any:
+        """Lines, or steps, between points; where a place stands twice, its last value counts."""
+        points: list[list[Any]] = [[Scalar(self.graph, each) for each in row] for row in (places, heights)]
+        x, y = points
         wide = [k for k, (a, b) in enumerate(pairwise(spots)) if b > a]
         slopes = [(y[k + 1] - y[k]) / (x[k + 1] - x[k]) for k in wide]
-        is_line = self.kind == "linear"
-        inner = [[y[k] for k in wide], slopes if is_line else [0 * slope for slope in slopes]]
-        ends, beyond = [*(x[k] for k in wide), x[-1]], outside if is_line or outside != "linear" else "hold"
-        meet, pieces = pieces_of(ends, [y[0], *y[1:]], inner, beyond)
-        if beyond != outside:
-            pieces[2][0], pieces[2][-1] = slopes[0], slopes[-1]
-        return node_of(self.graph, in_pieces(Scalar(self.graph, number), meet, pieces))
+        steps = self.kind == "constant"
+        inner = [[y[k] for k in wide], [0 * slope for slope in slopes] if steps else slopes]
+        goes_on = steps and outside == "linear"
+        meet, rows = pieces_of([*(x[k] for k in wide), x[-1]], y, inner, "hold" if goes_on else outside)
+        if goes_on:
+            rows[2][0], rows[2][-1] = slopes[0], slopes[-1]
+        return meet, rows
 
 
 def interpolated(values: Values, item: Call, scope: Scope) -> int:
@@ -91,21 +88,12 @@ def interpolated(values: Values, item: Call, scope: Scope) -> int:
 
 
 def of_table(values: Values, item: Call, scope: Scope) -> int:
-    """The value of a column of a table at a number, or that of a table of two numbers.
-
-    The arguments are the name and the file of the table, or its rows, the column or the second number,
-    the first number, and the form.
-    """
+    """The value of a column of a table at a number, or that of a table of two numbers."""
     at = item.at
     name, file, rows, second, number, *form = (values.value(part, scope) for part in item.arguments)
     if file:
         rows = _of_file(values, at, name, file)
-    elif (
-        not rows
-        or not isinstance(rows[0], list)
-        or len(rows[0]) < 2
-        or rows[0][0] == values.graph.number("1e60")
-    ):
+    elif rows[0][0] == values.graph.number("1e60"):
         values.fail(at, "a table must have rows of x and y, [x1, y1; x2, y2; ...]")
     rows = [[values.as_number(each, at) for each in row] for row in rows]
     table, x = _Table(values, item, scope, form), values.as_number(number, at)
@@ -114,41 +102,34 @@ def of_table(values: Values, item: Call, scope: Scope) -> int:
         if not 1 <= k <= len(rows[0]):
             values.fail(at, f"a table has columns 1 to {len(rows[0])}; there is no element {k}")
         return table.value([row[0] for row in rows], [row[k - 1] for row in rows], x)
-    if table.kind not in ("linear", "constant"):
+    if not table.is_straight:
         values.fail(at, "a table of two numbers is read with linear or constant segments alone")
     (_, *across), *lines = rows
-    columns = [[line[k] for line in lines] for k in range(1, len(rows[0]))]
-    heights = [table.value([line[0] for line in lines], column, x) for column in columns]
+    heights = [
+        table.value([line[0] for line in lines], [*column], x) for column in [*zip(*lines, strict=True)][1:]
+    ]
     return table.value(across, heights, values.as_number(second, at))
 
 
 def _of_file(values: Values, at: int, name: str, file: str) -> list[list[int]]:
     """The rows of a table in a file, behind "double name(rows, columns)", or of a .csv file."""
-    path = Path(file.removeprefix("file://"))
-    for around in (Path(), Path(values.source.file).parent):
-        if (around / path).is_file():
-            path = around / path
-            break
+    near = Path(values.source.file).parent / file
+    path = near if near.is_file() else Path(file)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         values.fail(at, f"the table {name} in {path} cannot be read: {reason}")
-    graph = values.graph
     if path.suffix == ".csv":
-        lines = [re.split(r"[,;\t]", line) for line in text.splitlines()]
-        return [[graph.number(word.strip()) for word in line] for line in lines if _is_numbers(line)]
-    text = _TEXT.sub("", text)
-    head = re.search(_MATRIX.format(re.escape(name)), text)
+        lines = [line for line in map(str.strip, text.splitlines()) if re.fullmatch(f"(?:{_NUMBER})+", line)]
+        return [[values.graph.number(word) for word in re.findall(_NUMBER, line)] for line in lines]
+    text = re.sub(r"#[^\n]*", "", text)
+    head = re.search(rf"(?:double|float)\s+{re.escape(name)}\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)", text)
     if head is None:
         values.fail(at, f"{path} has no table {name}; give it as double {name}(rows, columns)")
     count, width = int(head[1]), int(head[2])
-    numbers = re.split(r"[\s,;]+", text[head.end() :].strip())[: count * width]
-    if len(numbers) < count * width or not _is_numbers(numbers):
+    whole = re.compile(f"(?:{_NUMBER}){{{count * width}}}").match(text[head.end() :].lstrip())
+    if whole is None:
         values.fail(at, f"the table {name} in {path} has no {count} rows of {width} numbers")
-    nodes = [graph.number(number) for number in numbers]
+    nodes = [values.graph.number(number) for number in re.findall(_NUMBER, whole[0])]
     return [nodes[k * width : (k + 1) * width] for k in range(count)]
-
-
-def _is_numbers(words: Sequence[str]) -> bool:
-    return all(re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", word) for word in words)
