@@ -30,7 +30,7 @@ from dae_sdc.sharing import one_at_a_time
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
 # What messages say where the other reader may do better.
-_MORE: Final = re.compile("not understood|there is no (class|function)|no right-hand")
+_MORE: Final = re.compile("not understood|there is no (class|function)|no right-hand|with a condition")
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
 
