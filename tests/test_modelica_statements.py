@@ -389,7 +389,7 @@ def test_events_at_0_1_0_35_0_6_and_0_85_change_variables(text: str, ends: dict[
 def test_an_input_without_an_equation_keeps_its_start_and_is_told() -> None:
     inputs = "input Real u(start=3); input Boolean b(start=true);"
     text = f"model M {inputs} Real x; equation der(x) = if b then u else 0;"
-    with pytest.warns(DAEWarning, match="nothing gives the input u a value; it keeps its start"):
+    with pytest.warns(DAEWarning, match="nothing gives the input . a value; it keeps its start"):
         model = read_modelica_text(f"{text} end M;", reader="own")
     solution = ds.solve(model, u0=ds.initial(model).u, rtol=1e-8)
     np.testing.assert_allclose(solution["x"][-1], 3.0, rtol=1e-7)

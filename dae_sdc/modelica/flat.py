@@ -120,24 +120,26 @@ class Reaction(NamedTuple):
 
 def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation, or one of its branches, assigns."""
+    inner: list[tuple[Sequence[Any], Scope]]
     for item in branches:
-        if isinstance(item, syntax.For):
-            for inner in scopes(values, item.indices, scope, item.at):
-                yield from assigned_by(values, item.body, inner)
-            continue
-        if isinstance(item, IfEquation):
-            yield from assigned_by(values, [*item.branches, *item.other], scope)
-            continue
-        if isinstance(item, tuple):
-            yield from assigned_by(values, item[1], scope)
-            continue
-        for at, part in targets_in([item]):
-            for target in arithmetic.elements(values.value(part, scope)):
-                unknown = values.unknown_of(target)
-                if unknown is None or values.graph.leaves[unknown].order:
-                    what = "a when-equation assigns variables that have no other value"
-                    values.fail(at, f"{what}; remove one, or write x = VALUE")
-                yield shown(values.graph.leaves[unknown])
+        match item:
+            case syntax.For(indices=indices, body=body):
+                inner = [(body, each) for each in scopes(values, indices, scope, item.at)]
+            case IfEquation():
+                inner = [([*item.branches, *item.other], scope)]
+            case tuple():
+                inner = [(item[1], scope)]
+            case _:
+                inner = []
+                for at, part in targets_in([item]):
+                    for target in arithmetic.elements(values.value(part, scope)):
+                        unknown = values.unknown_of(target)
+                        if unknown is None or values.graph.leaves[unknown].order:
+                            what = "a when-equation assigns variables that have no other value"
+                            values.fail(at, f"{what}; remove one, or write x = VALUE")
+                        yield shown(values.graph.leaves[unknown])
+        for parts, each in inner:
+            yield from assigned_by(values, parts, each)
 
 
 # Where it is told, and arguments of :meth:`Model.when`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -29,36 +30,32 @@ class Roots:
                 raise InputError(f"{what}; give the one in which Modelica/ lies")
             for path in sorted(directory.iterdir()):
                 entry = _ENTRY.fullmatch(path.name)
-                if entry is not None and _package(path).is_file():
+                if entry is not None and (path.suffix == ".mo" or (path / "package.mo").is_file()):
                     self.known.setdefault(entry[1], {}).setdefault(entry[2] or "", path)
-        self.used, self._chosen = _uses(text), dict[str, Path]()
+        self.used, self._chosen = _uses(text), dict[str, tuple[Path, str]]()
         waiting = [*self.used, *(name for name in self.known if re.search(rf"\b{name}\b", text))]
-        while waiting:
-            name = waiting.pop(0)
+        for name in waiting:  # which grows by what these use
             if name in self.known and name not in self._chosen:
-                self._chosen[name] = path = _nearest(self.known[name], self.used.get(name, ""))
-                further = _uses(_package(path).read_text(encoding="utf-8", errors="replace"))
-                self.used, waiting = {**further, **self.used}, [*further, *waiting]
+                path = _nearest(self.known[name], self.used.get(name, ""))
+                package = path if path.suffix == ".mo" else path / "package.mo"
+                inside = package.read_text(encoding="utf-8", errors="replace")
+                self._chosen[name] = path, inside
+                self.used = {**_uses(inside), **self.used}
+                waiting += _uses(inside)
         has_versions = any(version for places in self.known.values() for version in places)
-        self.paths = [str(path) for path in (self._chosen.values() if has_versions else directories)]
+        paths = [path for path, _ in self._chosen.values()] if has_versions else directories
+        self.paths = [*map(str, paths)]
         # rumoca looks only for those that the text itself names.
         self.imports = "".join(f" import {name};" for name in self._chosen if has_versions)
 
     def remark(self) -> str:
         """What a message says of a library that is at hand in another major version than that in use."""
-        for name, path in self._chosen.items():
-            text = _package(path).read_text(encoding="utf-8", errors="replace")
-            version = _VERSION.search(_USES.sub("", text))
-            if version is not None and _major(version[1]) != _major(
-                wanted := self.used.get(name, version[1])
-            ):
-                there = f"{path.parent / name} {wanted}"
-                return f"; {name} {wanted} is used, and {path} is {version[1]}: put that one into {there}"
+        for name, (path, text) in self._chosen.items():
+            version, wanted = _VERSION.search(_USES.sub("", text)), self.used.get(name)
+            if version and wanted and _numbers(version[1])[:1] != _numbers(wanted)[:1]:
+                place = f"{path.parent / name} {wanted}"
+                return f"; {name} {wanted} is used, and {path} is {version[1]}: put that one into {place}"
         return ""
-
-
-def _package(path: Path) -> Path:
-    return path if path.suffix == ".mo" else path / "package.mo"
 
 
 def _uses(text: str) -> dict[str, str]:
@@ -69,16 +66,12 @@ def _numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def _major(version: str) -> list[int]:
-    return _numbers(version)[:1]
-
-
 def _nearest(places: Mapping[str, Path], wanted: str) -> Path:
     """The place of a version, of another one with the same first numbers, or of that without a version."""
 
     def nearness(version: str) -> tuple[bool, int, bool, list[int]]:
-        pairs = enumerate(zip(_numbers(version), _numbers(wanted), strict=False))
-        equal = next((k for k, (a, b) in pairs if a != b), 2 if wanted and version else 0)
+        pairs = zip(_numbers(version), _numbers(wanted), strict=False)
+        equal = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
         return version == wanted, min(equal, 2), not version, _numbers(version)
 
     return places[max(places, key=nearness)]
