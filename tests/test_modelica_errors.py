@@ -31,6 +31,7 @@ def function(body: str, use: str = "f(1)") -> str:
 # A text, the line that is meant, and words of the message.
 REFUSED: list[tuple[str, int, str]] = [
     # What Modelica has and a DAE has not
+    (model("\nimport SI = Modelica.Units.SI; Real x = 1;"), 2, "import is not understood"),
     (model("Real x;\nequation\nwhen x > 1 then when x > 2 then\nx = 1; end when;"), 3, "when in a when"),
     (model("Real x;\nequation\nwhen 2 > 1 then x = 2; end when;"), 3, "of a when-equation never changes"),
     (model("Real x;\nequation when x > 1 then\nx = 2; x = 3; end when;"), 3, "gets one value in a branch"),

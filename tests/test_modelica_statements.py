@@ -319,10 +319,6 @@ def test_equations_are_shown_in_the_order_of_the_text() -> None:
 
 
 CONSTANT = [
-    ("import", "Real x = pi; import Modelica.Constants.pi;", np.pi),
-    ("a renaming import", "import C = Modelica.Constants; Real x = C.pi;", np.pi),
-    ("an import of all", "import Modelica.Constants.*; Real x = pi;", np.pi),
-    ("an import of several", "import Modelica.Constants.{pi, T_zero}; Real x = pi + T_zero;", np.pi - 273.15),
     (":= in a declaration", "parameter Real p := 3; Real x = p;", 3.0),
     ("an implied range", "parameter Real p[3] = {1, 2, 4}; Real x = sum(p[i]*i for i);", 17.0),
     ("a loop of an implied range", "Real x = y[3]; Real y[3]; equation for i loop y[i] = i^2; end for;", 9.0),
@@ -352,17 +348,10 @@ def test_an_unknown_has_the_value_that_its_text_gives(text: str, value: float) -
     np.testing.assert_allclose(start.u[model.names.index("x")], value, rtol=1e-9)
 
 
-def test_a_class_is_known_by_its_import() -> None:
-    text = """package P
-  model A Real x = 2; end A;
-  package Q model B extends A; end B; end Q;
-end P;
-package R
-  import P.Q.B;
-  import K = P.A;
-  model M K a; B b; end M;
-end R;"""
-    assert read_modelica_text(text, reader="own").names == ("a.x", "b.x")
+def test_of_models_with_one_name_the_path_tells_which_is_read() -> None:
+    text = "package P model A Real x = 2; end A; end P; model A Real y = 3; end A;"
+    assert read_modelica_text(text, name="A").names == ("y",)
+    assert read_modelica_text(text, name="P.A").names == ("x",)
 
 
 SAMPLES = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -191,7 +190,7 @@ class Library:
         key = str(name), definition
         if key not in self._classes:
             words = [word for word, _ in name.parts]
-            around = (self._inside(*way) for way in self._ways(definition, words))
+            around = (self._inside(place, words) for place in definition.outward())
             known = BASIC.get(".".join(words))
             self._classes[key] = next((item for item in around if item is not None), known)
         return self._classes[key]
@@ -205,16 +204,6 @@ class Library:
                     inner = base.classes[path]
                     return self._inside(inner, words[count:]) if count < len(words) else inner
         return None
-
-    def _ways(
-        self, definition: ClassDefinition, words: list[str]
-    ) -> Iterator[tuple[ClassDefinition, list[str]]]:
-        """Where a name in a class may lead: to a path in a class around it, or in the text by an import."""
-        for place in definition.outward():
-            yield place, words
-            for word, path in place.imports:
-                if word in ("*", words[0]):
-                    yield from ((top, [*path, *words[word != "*" :]]) for top in self.root.outward())
 
     def with_bases(self, definition: ClassDefinition) -> list[ClassDefinition]:
         """A class and all classes that it extends."""
@@ -238,9 +227,9 @@ class Library:
     def _base(self, name: Name, definition: ClassDefinition) -> ClassDefinition | None:
         """A class that another one extends, looked up outside of the latter to avoid endless recursion."""
         words = [word for word, _ in name.parts]
-        for start, path in self._ways(definition, words):
+        for start in definition.outward():
             base: ClassDefinition | None = start
-            for word in path:
+            for word in words:
                 base = base.classes.get(word) if base is not None else None
             if base is not None and base is not definition:
                 return base
@@ -267,9 +256,9 @@ class Library:
         self, words: list[str], definition: ClassDefinition
     ) -> tuple[Component, ClassDefinition] | None:
         """A constant of a surrounding class, or of a package by its path, and its class; None without one."""
-        ways = self._ways(definition, words) if len(words) == 1 else [(definition, words)]
-        for start, (*before, word) in ways:
-            place = self.find(Name(0, [(each, []) for each in before]), start) if before else start
+        around = ((place, words[0]) for place in definition.outward())
+        package = (self.find(Name(0, [(word, []) for word in words[:-1]]), definition), words[-1])
+        for place, word in around if len(words) == 1 else [package]:
             for base in self.with_bases(place) if isinstance(place, ClassDefinition) else ():
                 for item in base.elements:
                     if isinstance(item, Component) and item.name == word and item.variability == "constant":

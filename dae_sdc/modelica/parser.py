@@ -434,7 +434,7 @@ class ClassParser(EquationParser):
     def _dotted(self, what: str) -> list[str]:
         """The parts of a name without subscripts; names of classes in flat texts may contain dots."""
         words = [self.word(what)]
-        while self.behind.text != "{" and self.takes("."):
+        while self.takes("."):
             self.count(words)
             words.append(self.word("a name"))
         return words
@@ -493,34 +493,9 @@ class ClassParser(EquationParser):
             if self.takes("extends"):
                 definition.elements.append(syntax.Extends(at, self.name(), self.modifications()))
                 self.skip_annotation()
-            elif self.takes("import"):
-                self._import(definition)
             else:
                 self._element(definition)
             self.need(";", "behind a declaration")
-
-    def _import(self, definition: syntax.ClassDefinition) -> None:
-        """Names by which classes and constants elsewhere are known here, "*" for all of a package."""
-        path = self._dotted("what is imported")
-        if self.takes("="):
-            (word,), path = path, self._dotted("what is imported")
-        elif self.takes(".*"):
-            word = "*"
-        elif self.takes("."):
-            self.need("{", "in an import")
-            words = self.listed(lambda: self.word("a name"))
-            self.need("}", "in an import")
-            definition.imports += [(each, [*path, each]) for each in words]
-            return self.skip_note()
-        else:
-            word = path[-1]
-        definition.imports.append((word, path))
-        self.skip_note()
-
-    def skip_note(self) -> None:
-        """Skip a description and an annotation."""
-        self.note()
-        self.skip_annotation()
 
     def _element(self, definition: syntax.ClassDefinition) -> None:
         final = self.takes("final")

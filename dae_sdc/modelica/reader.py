@@ -369,7 +369,7 @@ class _Builder:
 def _fitting(source: Source, models: Mapping[str, bool], name: str | None) -> str:
     """The path of the model with a name, or of the last one that is not partial; an error without one."""
     if name is not None:
-        fitting = [path for path in models if name in (path, path.rpartition(".")[2])]
+        fitting = [name] if name in models else [path for path in models if path.endswith(f".{name}")]
         if len(fitting) != 1:
             hint = similar(name, [*models, *(path.rpartition(".")[2] for path in models)]) or _listed(models)
             number = "several models" if fitting else "no model"

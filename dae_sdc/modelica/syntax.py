@@ -128,7 +128,7 @@ DEEPEST_NESTING: Final = 100  # Largest depth of nested brackets, calls, choices
 
 # Words by which what is not understood begins, and calls that stand in when-equations alone.
 _REFUSED: Final = (
-    "inner outer redeclare replaceable constrainedby stream external enumeration operator expandable"
+    "inner outer redeclare replaceable constrainedby stream external enumeration operator expandable import"
 ).split()
 REFUSED_CALLS: Final = ("terminate", "reinit")
 
@@ -524,7 +524,6 @@ class ClassDefinition(Part):
     built_in: bool = False
     external: bool = False
     annotations: dict[str, Modification] = field(default_factory=dict)
-    imports: list[tuple[str, list[str]]] = field(default_factory=list)  # Names with paths; "*" for all there.
     parent: ClassDefinition | None = None
     short: Extends | None = None
 
