@@ -9,14 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.dag import MOVING, Leaf, Op
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.arithmetic import (
-    FALSE,
-    MOST_ELEMENTS,
-    TRUE,
-    Condition,
-    Value,
-    shown,
-)
+from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, Condition, Value, shown
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, fields_of, member
 from dae_sdc.modelica.syntax import Expression, similar
 
