@@ -91,8 +91,10 @@ def test_a_periodic_table_has_the_slopes_of_its_repetition() -> None:
     np.testing.assert_allclose(reached, interpolate.Akima1DInterpolator(x, y)(INSIDE), atol=1e-7)
 
 
-def test_a_table_without_extrapolation_ends_the_run() -> None:
-    model = read_modelica_text(table("LinearSegments", "NoExtrapolation").replace("time - 5", "time"))
+@pytest.mark.parametrize("reader", ["own", "rumoca"])
+def test_a_table_without_extrapolation_ends_the_run(reader: str) -> None:
+    text = table("LinearSegments", "NoExtrapolation").replace("time - 5", "time")
+    model = read_modelica_text(text, reader=reader)
     solution = ds.solve(model, u0=ds.initial(model).u, rtol=1e-6)
     assert not solution.success
     assert "the table T ends" in solution.message

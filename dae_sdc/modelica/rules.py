@@ -238,7 +238,9 @@ def _changed(values: Values, item: Call, scope: Scope) -> Value:
     """Whether a Boolean variable becomes true at an event, or with ``change`` whether a variable does so."""
     before = _before(values, item, scope)
     if values.moments is not None:
-        return _moment(values, item, f"{item.function} {len(values.moments)}")
+        unknown = values.graph.variable(f"{item.function} {len(values.moments)}")
+        values.moments[unknown] = item
+        return values.condition_of(unknown)
     change, graph = str(item.function) == "change", values.graph
     now = values.value(item.arguments[0], scope)
     if change and not isinstance(now, Condition):
@@ -253,12 +255,6 @@ def _sample(values: Values, item: Call, scope: Scope) -> Value:
     times = map(arithmetic.scalar, _arguments(values, item, scope, 2))
     start, period = (event_text(values.graph, time) for time in times)
     values.sampled[unknown := values.graph.variable(f"sample({start}, {period})")] = item
-    return values.condition_of(unknown)
-
-
-def _moment(values: Values, item: Call, name: str) -> Value:
-    assert values.moments is not None
-    values.moments[unknown := values.graph.variable(name)] = item
     return values.condition_of(unknown)
 
 
