@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from dae_sdc.modelica import syntax
@@ -90,8 +90,7 @@ class ExpressionParser(Words):
         token = self.now
         text, kind, at = token.text, token.kind, token.at
         if kind == "number":
-            self.take()
-            return syntax.Number(at, text)
+            return syntax.Number(at, self.take().text)
         if kind in ("name", "quoted") or text in ("der", "initial") or text == ".":
             if text == "initial" and self.behind.text != "(":
                 self.fail("an expression is missing before initial")
@@ -101,10 +100,8 @@ class ExpressionParser(Words):
         if kind == "text":
             return syntax.Text(at, self.string())
         if text in ("true", "false"):
-            self.take()
-            return syntax.Truth(at, text == "true")
-        if text == "(":
-            self.take()
+            return syntax.Truth(at, self.take().text == "true")
+        if self.takes("("):
             items: list[syntax.Expression] = []
             # Of several results some may be left out, or called _.
             while not items or self.takes(","):
@@ -120,14 +117,12 @@ class ExpressionParser(Words):
             if isinstance(inner, Operation) and inner.precedence in (Precedence.SUM, Precedence.PRODUCT):
                 return Operation(at, Precedence.SUM, [("", inner)])
             return inner
-        if text == "{":
-            self.take()
+        if self.takes("{"):
             items = [] if self.now.text in ("}", ")") else self.listed(self.expression)
             indices = self.ranges(self.indices(), items) if items and self.takes("for") else []
             self.close("}", at)
             return syntax.Array(at, items, indices)
-        if text == "[":
-            self.take()
+        if self.takes("["):
             rows = self.listed(lambda: self.listed(self.expression), ";")
             self.close("]", at)
             return syntax.Matrix(at, rows)
@@ -193,23 +188,19 @@ class ExpressionParser(Words):
         """A name with dots and subscripts, or one of the functions der and initial."""
         at = self.now.at
         self.takes(".")
-        if self.now.text in ("der", "initial"):
-            return syntax.Name(at, [(self.take().text, [])])
-        return syntax.Name(at, self.parts())
+        is_function = self.now.text in ("der", "initial")
+        return syntax.Name(at, [(self.take().text, [])] if is_function else self.parts(self.subscripts))
 
-    def parts(self) -> syntax.NameParts:
-        """The words of a name that have dots between them, with their subscripts."""
-        parts = [(self.word("a name"), self.subscripts())]
-        while self.now.text == "." and self.behind.kind in ("name", "quoted"):
-            self.take()
-            parts.append((self.take().text, self.subscripts()))
-            self.count(parts)
+    def parts(
+        self, subscripts: Callable[[], list[syntax.Expression]] = list, what: str = "a name"
+    ) -> syntax.NameParts:
+        """The words of a name that have dots between them; ``subscripts`` reads what stands behind each."""
+        parts = [(self.word(what), subscripts())]
+        while self.takes("."):
+            if len(parts) >= syntax.MOST_PARTS:
+                self.fail(f"a name of more than {syntax.MOST_PARTS} parts; write it with fewer dots")
+            parts.append((self.word("a name"), subscripts()))
         return parts
-
-    def count(self, parts: Sequence[object]) -> None:
-        """Refuse a name of more parts than any class has levels."""
-        if len(parts) > syntax.MOST_PARTS:
-            self.fail(f"a name of more than {syntax.MOST_PARTS} parts; write it with fewer dots")
 
     def subscripts(self) -> list[syntax.Expression]:
         """The subscripts in the square brackets that are next; none if there are no brackets."""
@@ -333,6 +324,10 @@ class EquationParser(ExpressionParser):
 
 MODELS: Final = ("model", "class", "block")
 CLASSES: Final = (*MODELS, "connector", "package", "type", "record", "function")
+_DECLARED: Final = {  # The words before the class of a component, of each of which kinds it has one.
+    **dict.fromkeys(("discrete", "parameter", "constant"), "variability"),
+    **{"input": "causality", "output": "causality", "flow": "flow"},
+}
 _CLASS_PREFIXES: Final = ("encapsulated", "partial", "expandable", "pure", "impure", "operator")
 _SECTIONS: Final = tuple("equation initial algorithm public protected end annotation external".split())
 READ_ANNOTATIONS: Final = ("experiment", "Documentation")
@@ -391,8 +386,9 @@ class ClassParser(EquationParser):
             self.fail(f"a class, such as model, is missing before {shown(token)}", token.at)
         if self.now.text == "extends":
             self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
-        at, name = self.now.at, self._dotted(f"the name of a {token.text}")
-        definition = syntax.ClassDefinition(at, token.text, ".".join(name), partial=partial)
+        at = self.now.at
+        name = syntax.spelled(self.parts(what=f"the name of a {token.text}"))  # with dots in flat texts
+        definition = syntax.ClassDefinition(at, token.text, name, partial=partial)
         if self.takes("="):
             at, causality, flow = self.now.at, "", False
             while self.now.text in ("input", "output", "flow"):
@@ -418,7 +414,7 @@ class ClassParser(EquationParser):
                 self.refuse()
                 self.fail(f"an equation or end {own} is missing before {shown(self.now)}")
             self.take()
-            at, other = self.now.at, ".".join(self._dotted(f"the name {own} behind end"))
+            at, other = self.now.at, syntax.spelled(self.parts(what=f"the name {own} behind end"))
             if other != own:
                 line = self.source.line(definition.at)
                 self.fail(f"end {other} ends {kind} {own} of line {line}; write end {own}", at)
@@ -431,39 +427,26 @@ class ClassParser(EquationParser):
         self.depth -= 1
         return definition
 
-    def _dotted(self, what: str) -> list[str]:
-        """The parts of a name without subscripts; names of classes in flat texts may contain dots."""
-        words = [self.word(what)]
-        while self.takes("."):
-            self.count(words)
-            words.append(self.word("a name"))
-        return words
-
     def _section(self, definition: syntax.ClassDefinition) -> None:
+        at = self.now.at
         if self.now.text == "annotation":
             self._annotation(definition)
             self.need(";", "behind an annotation")
             self._elements(definition)
-            return
-        token = self.take()
-        if token.text == "initial":
-            self.in_algorithm = self.takes("algorithm")
+        elif self.takes("public", "protected"):
+            self._elements(definition)
+        elif self.takes("external"):
+            self._external(definition)
+        else:
+            self.in_initial, self.in_algorithm = self.takes("initial"), self.takes("algorithm")
             if not self.in_algorithm:
                 self.need("equation", "behind initial")
-            self.in_initial = True
             body: list[Any] = self.equations(_SECTIONS)
-            definition.initial += [syntax.Algorithm(token.at, body)] if self.in_algorithm else body
+            if self.in_algorithm:
+                body = [syntax.Algorithm(at, body) if self.in_initial else body]
+            into = definition.algorithms if self.in_algorithm else definition.equations
+            (definition.initial if self.in_initial else into).extend(body)
             self.in_algorithm = self.in_initial = False
-        elif token.text == "equation":
-            definition.equations += self.equations(_SECTIONS)
-        elif token.text in ("public", "protected"):
-            self._elements(definition)
-        elif token.text == "algorithm":
-            self.in_algorithm = True
-            definition.algorithms.append(self.equations(_SECTIONS))
-            self.in_algorithm = False
-        else:
-            self._external(definition)
 
     def _external(self, definition: syntax.ClassDefinition) -> None:
         """What an external function is: that of the language, as "builtin", or an elementary one of C."""
@@ -502,27 +485,21 @@ class ClassParser(EquationParser):
         if self.now.kind == "word" and self.now.text in (*CLASSES, *_CLASS_PREFIXES):
             self._enter(definition, self._class())
             return
-        flow, variability, causality = False, "", ""
+        prefixes = dict[str, str]()
         while self.now.kind == "word" and self.now.text != "enumeration":
             self.refuse()
-            word = self.now.text
-            if word == "flow" and not flow:
-                flow = True
-            elif word == "discrete" and not variability:
-                pass  # what changes in when-equations alone is known from these
-            elif word in ("parameter", "constant") and not variability:
-                variability = word
-            elif word in ("input", "output") and not causality:
-                causality = word
-            else:
-                self.fail(f"a declaration is missing before {word}")
-            self.take()
+            prefix = _DECLARED.get(self.now.text, "")
+            if not prefix or prefix in prefixes:
+                self.fail(f"a declaration is missing before {self.now.text}")
+            prefixes[prefix] = self.take().text
+        # What changes in when-equations alone is known from these, not by its being called discrete.
+        variability = prefixes.get("variability", "").replace("discrete", "")
         kind, common = self._type(syntax.ClassDefinition(self.now.at, "type", ""))
         if self.now.text == "=":
             self.fail("an equation among declarations; write the word equation before it")
 
         def component() -> syntax.Component:
-            at, parts = self.now.at, self.parts()  # in flat texts the name may contain dots
+            at, parts = self.now.at, self.parts(self.subscripts)  # in flat texts the name may contain dots
             word, sizes = parts[-1]
             if not all(isinstance(item, syntax.Number) for _, inner in parts[:-1] for item in inner):
                 self.fail("the subscripts in a declared name must be numbers", at)
@@ -532,6 +509,7 @@ class ClassParser(EquationParser):
                 self.fail(f"{name} is declared with a condition; write the class with or without it")
             self.note()
             self.skip_annotation()
+            causality, flow = prefixes.get("causality", ""), "flow" in prefixes
             return syntax.Component(
                 at, name, kind, [*sizes, *common], modification, variability, causality, flow, final
             )
@@ -574,18 +552,16 @@ class ClassParser(EquationParser):
         while self.now.text != ")":
             each = self.takes("each")
             final = self.takes("final")
-            at, path = self.now.at, self._dotted("the name of an attribute or a component")
-            inner = self._modification()
+            at, parts = self.now.at, self.parts(what="the name of an attribute or a component")
+            path, inner, target = syntax.spelled(parts), self._modification(), modification
             self.note()
             if inner is None:
-                self.fail(f"{'.'.join(path)} gets no value; write {'.'.join(path)}=...", at)
+                self.fail(f"{path} gets no value; write {path}=...", at)
             inner.each, inner.final = each, final
-            target = modification
-            for word in path[:-1]:
+            for word, _ in parts[:-1]:
                 target = target.parts.setdefault(word, syntax.Modification(at))
-            if path[-1] in target.parts:
-                self.fail(f"{'.'.join(path)} gets two values; remove one", at)
-            target.parts[path[-1]] = inner
+            if target.parts.setdefault(parts[-1][0], inner) is not inner:
+                self.fail(f"{path} gets two values; remove one", at)
             if not self.takes(","):
                 break
         self.need(")", "at the end of a modification")
@@ -594,12 +570,9 @@ class ClassParser(EquationParser):
 
     def _annotation(self, definition: syntax.ClassDefinition) -> None:
         """Parse an annotation if there is one; only experiment and documentation are kept."""
-        words, depth = self.skip_annotation(), 0
-        end = self.p
-        for at in words:
-            text = self.tokens[at].text
-            depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
-            if depth == 1 and text in READ_ANNOTATIONS and self.tokens[at + 1].text == "(":
-                self.p = at + 1
+        outer, end = self.skip_annotation(), self.p
+        for at in outer:
+            text, self.p = self.tokens[at].text, at + 1
+            if text in READ_ANNOTATIONS and self.now.text == "(":
                 definition.annotations[text] = self.modifications() or syntax.Modification(at)
         self.p = end

@@ -79,8 +79,8 @@ class Source:
 
     def error(self, at: int, message: str) -> InputError:
         """An error with the line of a place in the text."""
-        longest = LONGEST_SHOWN_WORD
-        words = [word if len(word) <= longest else f"{word[:longest]}..." for word in message.split()]
+        longest = rf"(\S{{{LONGEST_SHOWN_WORD}}})\S+"
+        words = re.sub(longest, r"\1...", message).split()
         file, line = self.place(at)
         return InputError(f"{file}:{line}: {' '.join(words)}")
 
@@ -111,9 +111,8 @@ def tokens(source: Source) -> list[Token]:
             for beginning, what, end in _UNENDING:
                 if text.startswith(beginning, at):
                     source.fail(at, f"a {what} that begins here never ends; close it with {end}")
-            character = text[at] if text[at].isprintable() else ascii(text[at])
-            what = f"the character {character} means nothing in Modelica"
-            source.fail(at, f"{what}; remove it or quote the name")
+            what = text[at] if text[at].isprintable() else ascii(text[at])
+            source.fail(at, f"the character {what} means nothing in Modelica; remove it or quote the name")
         kind = match.lastgroup or ""
         if kind != "blank":
             words.append(Token("word" if match[0] in KEYWORDS else kind, match[0], at))
@@ -195,27 +194,25 @@ class Words:
 
     def note(self) -> str:
         """Take the description string if there is one; otherwise empty."""
-        if self.now.kind != "text":
-            return ""
-        text = self.string()
-        while self.takes("+"):
-            if self.now.kind != "text":
-                self.fail(f"a string is missing behind +, before {shown(self.now)}")
-            text += self.string()
-        return " ".join(text.split())
+        texts = self.listed(self.string, "+") if self.now.kind == "text" else []
+        return " ".join("".join(texts).split())
 
     def string(self) -> str:
         """Take a string, without its quotes and backslashes."""
+        if self.now.kind != "text":
+            self.fail(f"a string is missing behind +, before {shown(self.now)}")
         plain = self.take().text[1:-1]
         return re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[1]), plain, flags=re.DOTALL)
 
-    def skip_annotation(self) -> range:
-        """Skip an annotation if there is one; returns the indices of its words."""
+    def skip_annotation(self) -> list[int]:
+        """Skip an annotation if there is one; returns the indices of the words in no brackets within it."""
+        outer = list[int]()
         if not self.takes("annotation"):
-            return range(0)
-        first, begin, stack = self.p, self.now, [")"]
+            return outer
+        begin, stack = self.now, [")"]
         self.need("(", "behind annotation")
         while stack:
+            outer += [self.p] if len(stack) == 1 else []
             token = self.take()
             if token.kind == "end" or (token.text == ";" and stack[-1] != "]"):
                 self.fail("the brackets of an annotation that begin here are never closed", begin.at)
@@ -223,7 +220,7 @@ class Words:
                 stack.append(CLOSING[token.text])
             elif token.text in (")", "]", "}") and token.text != stack.pop():
                 self.fail(f"{token.text} closes another bracket", token.at)
-        return range(first, self.p)
+        return outer
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         """Raise InputError with the line of a place of the text, that of the next word if not given."""
@@ -233,8 +230,9 @@ class Words:
         """Increase :attr:`depth`, with an error if it is too large; the caller decreases it at the end."""
         self.depth += 1
         if self.depth > DEEPEST_NESTING:
-            what = f"this is nested more than {DEEPEST_NESTING} deep"
-            self.fail(f"{what}; write parts of it as variables of their own")
+            self.fail(
+                f"this is nested more than {DEEPEST_NESTING} deep; write parts of it as variables of their own"
+            )
 
     def refuse(self) -> None:
         """Raise InputError if the next word begins an unsupported construct."""
