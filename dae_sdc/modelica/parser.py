@@ -21,7 +21,7 @@ OPERATORS: Final = {
     **dict.fromkeys(("*", "/", ".*", "./"), Precedence.PRODUCT),
     **dict.fromkeys(("^", ".^"), Precedence.POWER),
 }
-_PREFIXES: Final = {"not": Precedence.NOT, **dict.fromkeys(("-", "+", ".-", ".+"), Precedence.SUM)}
+PREFIXES: Final = {"not": Precedence.NOT, **dict.fromkeys(("-", "+", ".-", ".+"), Precedence.SUM)}
 
 
 class ExpressionParser(Words):
@@ -64,7 +64,7 @@ class ExpressionParser(Words):
         pending: list[tuple[Precedence, Token]] = []
         while True:
             token = self.now
-            prefix = _PREFIXES.get(token.text, Precedence.NONE)
+            prefix = PREFIXES.get(token.text, Precedence.NONE)
             if prefix is Precedence.NOT and pending and pending[-1][0] > prefix:
                 self.fail("not behind an operator; put it in brackets")
             if prefix is Precedence.SUM and pending and pending[-1][0] >= prefix:
@@ -87,8 +87,7 @@ class ExpressionParser(Words):
             pending.append((level, self.take()))
 
     def _primary(self) -> syntax.Expression:
-        token = self.now
-        text, kind, at = token.text, token.kind, token.at
+        kind, text, at = token = self.now
         if kind == "number":
             return syntax.Number(at, self.take().text)
         if kind in ("name", "quoted") or text in ("der", "initial") or text == ".":
@@ -255,7 +254,15 @@ class EquationParser(ExpressionParser):
         self.refuse()
         at, text = self.now.at, self.now.text
         if text in ("assert", *REFUSED_CALLS) and self.behind.text == "(":
-            return self._called(at, text, in_when)
+            if text in REFUSED_CALLS and not (in_when or (self.in_initial and text == "terminate")):
+                what = f"{text} stands in a when-equation"
+                self.fail(f"{what}; write when CONDITION then {text}(...); end when")
+            call = self.call(self.name())
+            if text != "reinit":
+                return syntax.Assert(at, call)
+            if len(call.arguments) != 2:
+                self.fail("reinit takes a variable and its value", at)
+            return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)
         if in_when and text in ("when", "connect"):
             self.fail(f"{text} in a when-equation is not understood; write it around or behind it")
         if self.now.kind == "word" and text in ("if", "for", "when", "while"):
@@ -291,17 +298,6 @@ class EquationParser(ExpressionParser):
             self.need("=", "in an equation")
         return syntax.Equal(at, left_side, self.expression(), self.note())
 
-    def _called(self, at: int, text: str, in_when: bool) -> syntax.Equation:
-        """An assertion, or one of the calls that stand in when-equations."""
-        if text in REFUSED_CALLS and not (in_when or (self.in_initial and text == "terminate")):
-            self.fail(f"{text} stands in a when-equation; write when CONDITION then {text}(...); end when")
-        call = self.call(self.name())
-        if text != "reinit":
-            return syntax.Assert(at, call)
-        if len(call.arguments) != 2:
-            self.fail("reinit takes a variable and its value", at)
-        return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)
-
     def _nested(self, at: int, word: str, in_when: bool) -> syntax.Statement:
         """What begins with a word such as if, up to its end, which is not taken."""
         if word == "when":
@@ -317,9 +313,8 @@ class EquationParser(ExpressionParser):
         head: Any = self.indices() if word == "for" else self.expression()
         self.need("loop", f"behind the head of {word}")
         body = self.equations(_IN_WHEN if in_when else ("end",))
-        return (
-            syntax.For(at, self.ranges(head, body), body) if word == "for" else syntax.While(at, head, body)
-        )
+        loop = syntax.While(at, head, body)
+        return loop if word == "while" else syntax.For(at, self.ranges(head, body), body)
 
 
 MODELS: Final = ("model", "class", "block")
@@ -354,48 +349,35 @@ class ClassParser(EquationParser):
         root, self.literals = syntax.ClassDefinition(0, "package", ""), {}
         if self.now.kind == "end":
             self.fail("there is no class in this text; write model NAME ... end NAME;")
-        if self.takes("within"):
-            if self.now.text != ";":
-                self.name()
+        if self.takes("within") and not self.takes(";"):
+            self.name()
             self.need(";", "behind within")
         while self.now.kind != "end":
             self.takes("final")
-            self.refuse()
-            if self.now.text not in (*CLASSES, *_CLASS_PREFIXES):
-                self.fail(f"a class is missing before {shown(self.now)}; write model NAME ... end NAME;")
-            self._enter(root, self._class())
+            self._class(root)
             self.need(";", "behind the end of a class")
         root.elements += [_literal(0, word, *own) for word, own in self.literals.items() if len(own) == 1]
         return root
 
-    def _enter(self, parent: syntax.ClassDefinition, definition: syntax.ClassDefinition) -> None:
-        if definition.name in parent.classes:
-            what = f"there are two classes named {definition.name} here"
-            self.fail(f"{what}; rename or remove one", definition.at)
-        definition.parent = parent
-        parent.classes[definition.name] = definition
-
-    def _class(self) -> syntax.ClassDefinition:
+    def _class(self, parent: syntax.ClassDefinition) -> None:
         self.deeper()
         partial = False
         while self.now.text in _CLASS_PREFIXES:
             self.refuse()
             partial = self.take().text == "partial" or partial
+        if self.now.text not in CLASSES:
+            self.refuse()
+            self.fail(f"a class is missing before {shown(self.now)}; write model NAME ... end NAME;")
         token = self.take()
-        if token.text not in CLASSES:
-            self.fail(f"a class, such as model, is missing before {shown(token)}", token.at)
         if self.now.text == "extends":
             self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
         at = self.now.at
         name = syntax.spelled(self.parts(what=f"the name of a {token.text}"))  # with dots in flat texts
-        definition = syntax.ClassDefinition(at, token.text, name, partial=partial)
+        definition = syntax.ClassDefinition(at, token.text, name, partial=partial, parent=parent)
         if self.takes("="):
-            at, causality, flow = self.now.at, "", False
-            while self.now.text in ("input", "output", "flow"):
-                word = self.take().text
-                flow, causality = flow or word == "flow", causality if word == "flow" else word
+            at, (causality, flow) = self.now.at, self._prefixes("causality", "flow")
             base, sizes = self._type(definition)
-            definition.short = syntax.Extends(at, base, self.modifications(), causality, flow, sizes)
+            definition.short = syntax.Extends(at, base, self.modifications(), causality, bool(flow), sizes)
             if definition.elements:  # literals, which have the numbers from 1
                 first = syntax.Modification(at, syntax.Number(at, "1"))
                 base.parts[0] = "Integer", []
@@ -409,23 +391,22 @@ class ClassParser(EquationParser):
             self._elements(definition)
             while self.now.text in _SECTIONS and self.now.text != "end" and self.now.kind == "word":
                 self._section(definition)
-            own, kind = definition.name, definition.kind
-            if self.now.text != "end":
+            if not self.takes("end"):
                 self.refuse()
-                self.fail(f"an equation or end {own} is missing before {shown(self.now)}")
-            self.take()
-            at, other = self.now.at, syntax.spelled(self.parts(what=f"the name {own} behind end"))
-            if other != own:
-                line = self.source.line(definition.at)
-                self.fail(f"end {other} ends {kind} {own} of line {line}; write end {own}", at)
+                self.fail(f"an equation or end {name} is missing before {shown(self.now)}")
+            at, other = self.now.at, syntax.spelled(self.parts(what=f"the name {name} behind end"))
+            if other != name:
+                kind, line = definition.kind, self.source.line(definition.at)
+                self.fail(f"end {other} ends {kind} {name} of line {line}; write end {name}", at)
             counts = Counter(item.name for item in definition.elements if isinstance(item, syntax.Component))
             for item in definition.elements:
                 # Flat texts declare the elements of an array one by one, with subscripts in the names.
                 if isinstance(item, syntax.Component) and counts[item.name] > 1 and item.sizes:
                     if all(isinstance(size, syntax.Number) for size in item.sizes):
                         item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []
+        if parent.classes.setdefault(name, definition) is not definition:
+            self.fail(f"there are two classes named {name} here; rename or remove one", definition.at)
         self.depth -= 1
-        return definition
 
     def _section(self, definition: syntax.ClassDefinition) -> None:
         at = self.now.at
@@ -483,17 +464,14 @@ class ClassParser(EquationParser):
     def _element(self, definition: syntax.ClassDefinition) -> None:
         final = self.takes("final")
         if self.now.kind == "word" and self.now.text in (*CLASSES, *_CLASS_PREFIXES):
-            self._enter(definition, self._class())
+            self._class(definition)
             return
-        prefixes = dict[str, str]()
-        while self.now.kind == "word" and self.now.text != "enumeration":
+        variability, causality, flow = self._prefixes("variability", "causality", "flow")
+        if self.now.kind == "word" and self.now.text != "enumeration":
             self.refuse()
-            prefix = _DECLARED.get(self.now.text, "")
-            if not prefix or prefix in prefixes:
-                self.fail(f"a declaration is missing before {self.now.text}")
-            prefixes[prefix] = self.take().text
-        # What changes in when-equations alone is known from these, not by its being called discrete.
-        variability = prefixes.get("variability", "").replace("discrete", "")
+            self.fail(f"a declaration is missing before {self.now.text}")
+        # What changes in when-equations alone is known from these.
+        prefixes = variability.removeprefix("discrete"), causality, bool(flow), final
         kind, common = self._type(syntax.ClassDefinition(self.now.at, "type", ""))
         if self.now.text == "=":
             self.fail("an equation among declarations; write the word equation before it")
@@ -509,12 +487,16 @@ class ClassParser(EquationParser):
                 self.fail(f"{name} is declared with a condition; write the class with or without it")
             self.note()
             self.skip_annotation()
-            causality, flow = prefixes.get("causality", ""), "flow" in prefixes
-            return syntax.Component(
-                at, name, kind, [*sizes, *common], modification, variability, causality, flow, final
-            )
+            return syntax.Component(at, name, kind, [*sizes, *common], modification, *prefixes)
 
         definition.elements += self.listed(component)
+
+    def _prefixes(self, *kinds: str) -> list[str]:
+        """The words of some kinds before the class of what is declared, empty where there is none."""
+        words = dict.fromkeys(kinds, "")
+        while words.get(kind := _DECLARED.get(self.now.text, "")) == "":
+            words[kind] = self.take().text
+        return [*words.values()]
 
     def _type(self, definition: syntax.ClassDefinition) -> tuple[syntax.Name, list[syntax.Expression]]:
         """The name of a class, and the array sizes after it; literals of an enumeration become constants."""

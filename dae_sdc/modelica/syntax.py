@@ -22,8 +22,7 @@ KEYWORDS: Final = frozenset(
     "while within".split()
 )
 
-# Largest number of names that are compared with an unknown one for a suggestion.
-MOST_COMPARED_NAMES: Final = 5000
+MOST_COMPARED_NAMES: Final = 5000  # Largest number of names that are compared with an unknown one.
 LONGEST_SHOWN_WORD: Final = 80  # Largest number of characters of a word in a message.
 
 _TOKEN: Final = re.compile(
@@ -96,27 +95,24 @@ class Source:
 
 def similar(name: str, names: Iterable[str]) -> str:
     """A suggestion of the most similar known name, as the end of a message; empty without one."""
-    asked = name[:LONGEST_SHOWN_WORD]
-    close = difflib.get_close_matches(asked, list(names)[:MOST_COMPARED_NAMES], n=1)
+    close = difflib.get_close_matches(name[:LONGEST_SHOWN_WORD], [*names][:MOST_COMPARED_NAMES], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def tokens(source: Source) -> list[Token]:
     """The words of a text, followed by a word of kind "end"."""
     text, words, at = source.text, list[Token](), 0
-    match_at = _TOKEN.match
-    while at < len(text):
-        match = match_at(text, at)
-        if match is None:
-            for beginning, what, end in _UNENDING:
-                if text.startswith(beginning, at):
-                    source.fail(at, f"a {what} that begins here never ends; close it with {end}")
-            what = text[at] if text[at].isprintable() else ascii(text[at])
-            source.fail(at, f"the character {what} means nothing in Modelica; remove it or quote the name")
+    while (match := _TOKEN.match(text, at)) is not None:
         kind = match.lastgroup or ""
         if kind != "blank":
             words.append(Token("word" if match[0] in KEYWORDS else kind, match[0], at))
         at = match.end()
+    if at < len(text):
+        for beginning, what, end in _UNENDING:
+            if text.startswith(beginning, at):
+                source.fail(at, f"a {what} that begins here never ends; close it with {end}")
+        what = text[at] if text[at].isprintable() else ascii(text[at])
+        source.fail(at, f"the character {what} means nothing in Modelica; remove it or quote the name")
     return [*words, Token("end", "the end of the text", len(text))]
 
 
@@ -230,9 +226,8 @@ class Words:
         """Increase :attr:`depth`, with an error if it is too large; the caller decreases it at the end."""
         self.depth += 1
         if self.depth > DEEPEST_NESTING:
-            self.fail(
-                f"this is nested more than {DEEPEST_NESTING} deep; write parts of it as variables of their own"
-            )
+            what = f"this is nested more than {DEEPEST_NESTING} deep"
+            self.fail(f"{what}; write parts of it as variables of their own")
 
     def refuse(self) -> None:
         """Raise InputError if the next word begins an unsupported construct."""
@@ -242,10 +237,8 @@ class Words:
 
 def shown(token: Token) -> str:
     """The text of a word in messages."""
-    if token.kind == "end":
-        return token.text
     text = token.text if len(token.text) <= 40 else f"{token.text[:36]} ..."
-    return text if token.kind in ("name", "word", "number", "text", "quoted") else f"'{text}'"
+    return f"'{text}'" if token.kind in ("sign", "prefix") else text
 
 
 @dataclass_transform(eq_default=False)
