@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
-from dae_sdc.errors import InputError
+from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.modelica.reader import read_modelica_text
 from dae_sdc.run import entering
 
@@ -316,3 +316,85 @@ def test_an_algorithm_may_give_the_value_with_which_it_begins() -> None:
 def test_equations_are_shown_in_the_order_of_the_text() -> None:
     text = "model M parameter Real k = 2; Real x(start=1, fixed=true); equation der(x) = -k*x; end M;"
     assert "0 = der(x) + k*x" in str(read_modelica_text(text, reader="own"))
+
+
+CONSTANT = [
+    (":= in a declaration", "parameter Real p := 3; Real x = p;", 3.0),
+    ("an implied range", "parameter Real p[3] = {1, 2, 4}; Real x = sum(p[i]*i for i);", 17.0),
+    ("a loop of an implied range", "Real x = y[3]; Real y[3]; equation for i loop y[i] = i^2; end for;", 9.0),
+    ("two loops of implied ranges",
+     "Real y[2, 3]; Real x = y[2, 3]; equation for i, j loop y[i, j] = 10*i + j; end for;", 23.0),
+    ("several values", "Real x, y; equation (x, y) = (2*y, 4);", 8.0),
+    ("print", 'Real x; equation x = 1; print("x"); Modelica.Utilities.Streams.print("x");', 1.0),
+    ("Integer unknowns", "Integer x, y; equation 3*x + y = 7; x - y = -3;", 1.0),
+    ("a circle of Integer unknowns", "Integer x, y; equation x = 2*y; y = x - 4;", 8.0),
+    ("a start that is calculated",
+     "parameter Real p(fixed=false); Real x(start=2*p, fixed=true); initial equation p = 3; "
+     "equation der(x) = 0;",
+     6.0),
+    ("a calculated parameter with a value",
+     "parameter Real p(fixed=false) = 2; Real x; initial equation p = 4; equation x = p;", 4.0),
+    ("pre of a state at the start",
+     "Real s(start=2, fixed=true), x; initial equation x = pre(s); equation der(s) = s; der(x) = 0;", 2.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [pair for _, *pair in CONSTANT], ids=[word for word, *_ in CONSTANT]
+)
+def test_an_unknown_has_the_value_that_its_text_gives(text: str, value: float) -> None:
+    model = read_modelica_text(f"model M {text} end M;", reader="own")
+    start = ds.initial(model)
+    np.testing.assert_allclose(start.u[model.names.index("x")], value, rtol=1e-9)
+
+
+def test_of_models_with_one_name_the_path_tells_which_is_read() -> None:
+    text = "package P model A Real x = 2; end A; end P; model A Real y = 3; end A;"
+    assert read_modelica_text(text, name="A").names == ("y",)
+    assert read_modelica_text(text, name="P.A").names == ("x",)
+
+
+SAMPLES = [
+    ("loops in a when-equation", "discrete Real x[2]; equation when sample(0.1, 0.25) then "
+     "for i in 1:2 loop x[i] = pre(x[i]) + i; end for; end when;", {"x[1]": 4.0, "x[2]": 8.0}),
+    ("loops in a when-statement", "discrete Real x; Integer n = 3; algorithm when sample(0.1, 0.25) then "
+     "for i in 1:n loop x := x + i; end for; end when;", {"x": 24.0}),
+    ("arrays before an event", "discrete Real x[2]; equation when sample(0.1, 0.25) then "
+     "x = pre(x) + {1, 2}; end when;", {"x[1]": 4.0, "x[2]": 8.0}),
+    ("a variable that is a sample", "Boolean b = sample(0.1, 0.25); discrete Real x; equation when b then "
+     "x = pre(x) + (if b then 2 else 5); end when;", {"x": 8.0, "b": 0.0}),
+    ("a sample in an algorithm", "Boolean b; discrete Real x; algorithm b := sample(0.1, 0.25); when b then "
+     "x := pre(x) + 1; end when;", {"x": 4.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "ends"), [pair for _, *pair in SAMPLES], ids=[word for word, *_ in SAMPLES])
+def test_events_at_0_1_0_35_0_6_and_0_85_change_variables(text: str, ends: dict[str, float]) -> None:
+    model = read_modelica_text(f"model M {text} end M;", reader="own")
+    solution = ds.solve(model, u0=ds.initial(model).u, rtol=1e-6)
+    assert {name: float(solution[name][-1]) for name in ends} == pytest.approx(ends, abs=1e-9)
+
+
+def test_an_input_without_an_equation_keeps_its_start_and_is_told() -> None:
+    inputs = "input Real u(start=3); input Boolean b(start=true);"
+    text = f"model M {inputs} Real x; equation der(x) = if b then u else 0;"
+    with pytest.warns(DAEWarning, match="nothing gives the input . a value; it keeps its start"):
+        model = read_modelica_text(f"{text} end M;", reader="own")
+    solution = ds.solve(model, u0=ds.initial(model).u, rtol=1e-8)
+    np.testing.assert_allclose(solution["x"][-1], 3.0, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Real x; equation for i loop x = i; end for;", "the index i has no range"),
+        ("Real x = sum(i for i);", "the index i has no range"),
+        ("Integer n; Real x = 1;", "n is a variable of type Integer that nothing gives a value"),
+        ("Real x, y; equation (x, y) = (1, 2, 3);", "or as many values"),
+        ("Real x = if sample(0, 1) then 1 else 0;", "sample(...) stands in conditions"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(text: str, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_modelica_text(f"model M {text} end M;", reader="own")
+    assert words in str(caught.value)

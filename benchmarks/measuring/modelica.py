@@ -24,15 +24,14 @@ from dae_sdc.modelica.syntax import Source
 from dae_sdc.run.solution import Solution
 
 STAGES = ("text", "read", "structure", "started", "solved", "compared")  # Each with all before it
-CLOSE = 0.01  # Relative distance from an expected value that is right
-RTOL, TIGHT = 1e-6, 1e-8
+CLOSE, RTOL, TIGHT = 0.01, 1e-6, 1e-8  # Relative distance from an expected value, and tolerances
 Values = list[tuple[str, Any]]  # Unknowns, and their values at times
 Expected = list[tuple[str, float, float]]  # Unknowns, times and values there
 PLACES = np.array((0.137, 0.291, 0.443, 0.618, 0.829, 1.0))  # Where in the interval solutions are compared
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_LOADED = re.compile(r'\bloadModel\s*\(\s*(\w+)\s*,\s*\{\s*"(\d+)"')
 _VALUE = re.compile(r"\bval\(\s*([^;]+?)\s*,\s*([-\d.eE+]+)\s*\)")
-_STOP = re.compile(r"(startTime|stopTime)\s*=\s*([-\d.eE+]+)")
 _NUMBER = re.compile(r"^/*[ \t]*(-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)[ \t]*$", re.MULTILINE)
 
 
@@ -67,7 +66,8 @@ def _of_script(path: Path, title: str) -> Iterator[Case]:
     """The model that a script of OpenModelica simulates first, with the values that it prints."""
     script, _, result = path.read_text(encoding="utf-8", errors="replace").partition("// Result:")
     script = re.sub(r"^\s*//.*$", "", script, flags=re.MULTILINE)
-    strings, texts = [re.sub(r"\\(.)", r"\1", text[1:-1]) for text in _STRING.findall(script)], list[str]()
+    plain = (text[1:-1].replace(r"\n", "\n").replace(r"\t", "\t") for text in _STRING.findall(script))
+    strings, texts = [re.sub(r"\\(.)", r"\1", text) for text in plain], list[str]()
     places = iter(range(len(strings)))
     script = _STRING.sub(lambda _: f'"{next(places)}"', script)
     for word, place in re.findall(r'\b(loadFile|loadString)\s*\(\s*"(\d+)"', script):
@@ -82,10 +82,14 @@ def _of_script(path: Path, title: str) -> Iterator[Case]:
         return
     asked = [(name, float(time), k) for k, run in enumerate(runs) for name, time in _VALUE.findall(run)]
     values = [float(number) for number in _NUMBER.findall(result)]
-    pairs = zip(asked, values, strict=True) if len(values) == len(asked) else ()
-    expected = [(name.replace(",", "_"), time, value) for (name, time, k), value in pairs if k == 1]
-    times = {word: float(number) for word, number in _STOP.findall(model[2])}
-    yield Case(title, "\n".join(texts), model[1], "loadModel(" in script, times, expected)
+    known = zip(asked, values if len(values) == len(asked) else (), strict=False)
+    expected = [(name.replace(",", "_"), time, value) for (name, time, k), value in known if k == 1]
+    pairs = re.findall(r"(startTime|stopTime)\s*=\s*([-\d.eE+]+)", model[2])
+    times = {word: float(number) for word, number in pairs}
+    loads = bool(re.search(r"\bloadModel\(|\buses\s*\(", "\n".join([script, *texts])))
+    used = (f'{name}(version="{strings[int(k)]}")' for name, k in _LOADED.findall(script))
+    texts.append(f"package loaded__ annotation(uses({', '.join(used)})); end loaded__;")  # as texts say it
+    yield Case(title, "\n".join(texts), model[1], loads, times, expected)
 
 
 def one(asked: dict[str, Any]) -> dict[str, Any]:
@@ -102,8 +106,8 @@ def one(asked: dict[str, Any]) -> dict[str, Any]:
 def _go(asked: dict[str, Any], answer: dict[str, Any]) -> None:
     model = read_modelica_text(asked["text"], name=asked["model"] or None, libraries=asked["libraries"])
     answer |= {"stage": 1, "unknowns": len(model.names)}
-    begin = asked["times"].get("startTime", model.interval[0])
-    end = asked["times"].get("stopTime", model.interval[1])
+    ends = zip(("startTime", "stopTime"), model.interval, strict=True)
+    begin, end = (asked["times"].get(word, number) for word, number in ends)
     model.interval = begin, end = begin, end if end > begin else begin + 1.0
     ds.structure(model)
     answer["stage"] = 2
@@ -134,13 +138,11 @@ def _compare(solution: Solution, expected: Expected, part: float, answer: dict[s
     unknowns, at, wanted = zip(*expected, strict=True)
     spots, rows = np.unique(at, return_inverse=True)
     there, largest = solution.at(spots), {name: np.abs(solution.values(name)).max() for name in {*unknowns}}
-    values = {name: there.values(name) for name in largest}
-    reached = [values[name][row] for name, row in zip(unknowns, rows, strict=True)]
-    sizes = [part * largest[name] for name in unknowns]
-    scales = np.maximum(np.maximum(np.abs(wanted), sizes), 1e-6)
+    reached = [there.values(name)[row] for name, row in zip(unknowns, rows, strict=True)]
+    scales = np.maximum(np.maximum(np.abs(wanted), [part * largest[name] for name in unknowns]), 1e-6)
     answer["distance"] = float(np.max(np.abs(np.subtract(reached, wanted)) / scales))
-    is_close = answer["distance"] <= CLOSE
-    answer |= {"stage": 5, "message": ""} if is_close else {"message": "differs from the expected values"}
+    is_right = answer["distance"] <= CLOSE
+    answer |= {"stage": 5, "message": ""} if is_right else {"message": "differs from the expected values"}
 
 
 def _by_another_method(model: Model, times: Any, asked: dict[str, Any], answer: dict[str, Any]) -> Values:
@@ -155,12 +157,11 @@ def _by_another_method(model: Model, times: Any, asked: dict[str, Any], answer: 
 
 def _by_rumoca(model: Model, times: Any, asked: dict[str, Any], answer: dict[str, Any]) -> Values:
     """Values by rumoca's own simulation to a smaller tolerance; none where that fails."""
-    (begin, end), answer["check"] = model.interval, "rumoca"
+    (begin, end), answer["check"], name = model.interval, "rumoca", asked["model"] or model.name
     config = importlib.import_module("rumoca").SimConfig(rtol=TIGHT, max_wall_seconds=asked["limit"])
     simulate = methodcaller("simulate", (begin, end), dt=(end - begin) / 1000, config=config)
     try:
-        outline = Outline(Source(asked["text"], ""))
-        run = compiled(outline, asked["model"] or model.name, asked["libraries"], simulate)
+        run = compiled(Outline(Source(asked["text"], "")), name, asked["libraries"], simulate)
     except DAEError as error:
         answer["message"] = f"unchecked: {error}"
         return []

@@ -58,8 +58,7 @@ def modelica(
         try:
             answer = ask(MEASURING, asked, case.name, patience, environment())
         except RemoteError as error:
-            crashed = "" if "took more than" in str(error) else "CRASHED "
-            answer = {"stage": 0, "message": f"{crashed}{error}"}
+            answer = {"stage": 0, "message": f"{'CRASHED ' * ('took more than' not in str(error))}{error}"}
         rows.put(model=case.name, **answer)
 
 

@@ -17,6 +17,8 @@ from dae_sdc.modelica.values import Values
 def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     """The results of a call of a function of the text, by carrying out its algorithm."""
     function = values.library.find(call.function, scope.definition)
+    if call.function.parts[-1][0] == "print" and getattr(function, "external", True):
+        return []  # which changes nothing
     if not isinstance(function, ClassDefinition) or function.built_in:
         values.fail(call.at, f"{call.function} is no function with several results")
     name = function.name
@@ -25,8 +27,6 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     inputs = [each.name for each in components if is_record or each.causality == "input"]
     outputs = [each.name for each in components if each.causality == "output"]
     if function.external:
-        if name.endswith(".print") and not outputs:
-            return []
         values.fail(call.at, f"{name} is an external function, which is not called; write it in Modelica")
     if len(call.arguments) > len(inputs):
         values.fail(call.at, f"{name} takes {len(inputs)} arguments; got {len(call.arguments)}")
@@ -159,9 +159,13 @@ def targets_and_values(
     """What stands on the left of an equation, each with its value; ``verb`` says what it does in messages."""
     if not isinstance(item.left, syntax.Results):
         return [(item.left, values.value(item.right, scope))]
-    if not isinstance(item.right, Call):
-        values.fail(item.at, f"several variables {verb} the results of a function")
-    pairs = zip(item.left.items, results(values, item.right, scope), strict=False)
+    if isinstance(item.right, syntax.Results) and len(item.left.items) == len(item.right.items):
+        news = [values.value(part, scope) for part in item.right.items]
+    elif isinstance(item.right, Call):
+        news = results(values, item.right, scope)
+    else:
+        values.fail(item.at, f"several variables {verb} the results of a function, or as many values")
+    pairs = zip(item.left.items, news, strict=False)
     return [(target, value) for target, value in pairs if not isinstance(target, syntax.Every)]
 
 

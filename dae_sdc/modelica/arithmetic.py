@@ -274,12 +274,15 @@ class Algebra(Graph):
         if not isinstance(a, list) or not isinstance(b, list):
             array, number = (a, scalar(b)) if isinstance(a, list) else (b, scalar(a))
             return each(lambda element: self.times([element, number]), array)
-        if a and isinstance(a[0], list):
-            return [self._product_of_arrays(row, b) for row in a]
-        if len(a) != len(b) or not a:
+        if not a or isinstance(a[0], list):
+            return [self._product_of_vector(row, b) for row in a]
+        return self._product_of_vector(a, b)
+
+    def _product_of_vector(self, a: list[Any], b: list[Any]) -> Value:
+        if len(a) != len(b):
             raise InputError("arrays are multiplied whose sizes do not fit")
-        if isinstance(b[0], list):
-            return [self._product_of_arrays(a, [row[k] for row in b]) for k in range(len(b[0]))]
+        if b and isinstance(b[0], list):
+            return [self._product_of_vector(a, [row[k] for row in b]) for k in range(len(b[0]))]
         return self.plus([self.times([scalar(x), scalar(y)]) for x, y in zip(a, b, strict=True)])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -17,6 +17,7 @@ from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, TRUTHS, Cond
 from dae_sdc.modelica.library import Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import Call, ClassDefinition, Equal, Equation, Expression, IfEquation, similar
 from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Asserted, Values, scopes
+from dae_sdc.sharing import tell
 
 AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
 MOST_VARIABLES: Final = 500_000  # Most variables of a model, and most equations.
@@ -119,12 +120,26 @@ class Reaction(NamedTuple):
 
 def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterator[str]:
     """The names of the variables that a when-equation, or one of its branches, assigns."""
-    for at, part in targets_in(branches):
-        for target in arithmetic.elements(values.value(part, scope)):
-            unknown = values.unknown_of(target)
-            if unknown is None or values.graph.leaves[unknown].order:
-                values.fail(at, "a when-equation assigns variables; write x = VALUE")
-            yield shown(values.graph.leaves[unknown])
+    inner: list[tuple[Sequence[Any], Scope]]
+    for item in branches:
+        match item:
+            case syntax.For(indices=indices, body=body):
+                inner = [(body, each) for each in scopes(values, indices, scope, item.at)]
+            case IfEquation():
+                inner = [([*item.branches, *item.other], scope)]
+            case tuple():
+                inner = [(item[1], scope)]
+            case _:
+                inner = []
+                for at, part in targets_in([item]):
+                    for target in arithmetic.elements(values.value(part, scope)):
+                        unknown = values.unknown_of(target)
+                        if unknown is None or values.graph.leaves[unknown].order:
+                            what = "a when-equation assigns variables that have no other value"
+                            values.fail(at, f"{what}; remove one, or write x = VALUE")
+                        yield shown(values.graph.leaves[unknown])
+        for parts, each in inner:
+            yield from assigned_by(values, parts, each)
 
 
 # Where it is told, and arguments of :meth:`Model.when`.
@@ -139,12 +154,12 @@ def _happening(
     In an algorithm, ``now`` has the values so far of what it assigns, for which their names stand.
     """
     changes, states, told, graph = dict[int, int](), set[int](), _Told(), values.graph
-    for item in equations:
+    for item, inside in unrolled(values, equations, scope):
         pairs: list[tuple[Any, int]] = []
         if isinstance(item, IfEquation):
-            tests, bodies = values.cases(item, scope)
+            tests, bodies = values.cases(item, inside)
             tests = [graph.replaced(test, now) for test in tests]
-            several = [_happening(values, body, scope, dict(now)) for body in bodies]
+            several = [_happening(values, body, inside, dict(now)) for body in bodies]
             new, reset, tellings = zip(*several, strict=True)
             states.update(*reset)
             for target in dict.fromkeys(target for part in new for target in part):
@@ -157,7 +172,7 @@ def _happening(
         elif isinstance(item, Equal):
             asserted: Asserted = {}
             targets, news = map(
-                arithmetic.elements, values.apart(sides_of, values, item, scope, into=asserted)
+                arithmetic.elements, values.apart(sides_of, values, item, inside, into=asserted)
             )
             told += [
                 (graph.opposite(graph.replaced(holds, now)), about) for (_, holds), about in asserted.items()
@@ -168,7 +183,7 @@ def _happening(
             pairs = list(zip(map(values.unknown_of, targets), numbers, strict=True))
             states |= {target for target, _ in pairs if item.reinit}
         elif isinstance(item, syntax.Assert):
-            condition, about = said(values, item, scope)
+            condition, about = said(values, item, inside)
             told.append((graph.opposite(graph.replaced(condition, now)), about))
         for target, value in pairs:
             if target is None or graph.leaves[target].order or (target in changes and target not in now):
@@ -221,14 +236,15 @@ def _behind(values: Values, states: Mapping[int, int], begin: _Begin, value: Any
         denials = {opposite(graph, part): graph.zero for part in parts}
         value = graph.replaced(value, {**denials, **dict.fromkeys(parts, graph.one)})
     at_start = graph.one if condition == INITIAL else graph.zero
-    value = graph.replaced(value, {graph.variable(AT_START): at_start, **certain})
+    never = dict.fromkeys(values.sampled, graph.zero)
+    value = graph.replaced(value, {**never, graph.variable(AT_START): at_start, **certain})
     return graph.replaced(value, states)
 
 
 def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
     values.moments = {}
     conditions = arithmetic.elements(values.value(test, scope))
-    every, values.moments = values.moments, None
+    every, values.moments = {**values.sampled, **values.moments}, None
     for condition in conditions:
         below = {*values.graph.below([values.as_condition(condition, test.at).node])}
         moments = {each: call for each, call in every.items() if each in below}
@@ -264,7 +280,7 @@ def _moments(
     """Where a sample, an edge or a change may be, whether it is one there, and values that are certain."""
     graph = values.graph
     if str(call.function) == "sample":
-        yield shown(graph.leaves[moment]), True, {}
+        yield shown(graph.leaves[moment]), True, {moment: graph.one}
         return
     value = values.value(call.arguments[0], scope)
     unknown = values.unknown_of(value)
@@ -297,7 +313,7 @@ def _moments(
 def _between_events(values: Values, condition: Condition) -> Condition:
     """A condition in which values before an event are those of any time between two."""
     graph = values.graph
-    between = {graph.variable(AT_START): graph.zero}
+    between = dict.fromkeys((graph.variable(AT_START), *values.sampled), graph.zero)
     for leaf in graph.leaves_in(condition):
         if (name := str(leaf.index)).startswith(BEFORE):
             between[graph.leaf(leaf)] = graph.variable(*name_and_order(name[len(BEFORE) : -1]))
@@ -491,6 +507,13 @@ DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 
 _READ: Final = ("start", "fixed", "min", "max", "unit", "nominal")
 ATTRIBUTES: Final = (*_READ, "displayUnit", "quantity", "stateSelect", "StateSelect", "unbounded")
+
+
+def _is_open(variable: Variable) -> bool:
+    """Whether a variable is an input of the model itself without a value."""
+    return variable.causality == "input" and variable.value is None and "." not in variable.shown
+
+
 _NO_COMPONENTS: Final = ("package", "function")
 
 
@@ -536,10 +559,15 @@ class Flat:
             if variable.variability:
                 values.symbol(variable)
         written, initial = self._unrolled(self._written), self._unrolled(self._initial)
+        self._held: list[_Held] = []
+        for variable in self.variables:
+            if variable.value is not None and not variable.variability and variable.type != "Real":
+                expression = variable.value.expression
+                self._define(variable, expression.at, expression, partial(values.bound, variable.value))
         whens = [(item, scope) for item, scope in written if isinstance(item, syntax.When)]
         for when in whens:
             names = {*assigned_by(values, when[0].branches, when[1])}
-            if twice := sorted(names & values.discrete):
+            if twice := sorted(names & {*values.discrete, *values.defined}):
                 what = f"two when-equations give {twice[0]} a value"
                 self.fail(when[0].at, f"{what}; write elsewhen in one of them")
             values.discrete |= names
@@ -547,11 +575,6 @@ class Flat:
         for item, scope in written:
             if isinstance(item, syntax.Connect):
                 connections.connect(item, scope)
-        self._held: list[_Held] = []
-        for variable in self.variables:
-            if variable.value is not None and not variable.variability and variable.type != "Real":
-                expression = variable.value.expression
-                self._define(variable, expression.at, expression, partial(values.bound, variable.value))
         for algorithm in self._algorithms:
             self._compute(*algorithm)
         written = [pair for item in written for pair in self._undefined(*item)]
@@ -566,16 +589,20 @@ class Flat:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, values.graph.sub(values.symbol(variable), number), ""))
         self.equations += [*connections.equations(self._flows)]
-        at_start: Asserted = {}
+        for each in self.equations if values.sampled else ():
+            if not values.sampled.keys().isdisjoint(values.graph.below([each.expression])):
+                what = "sample(...) stands in conditions of when-equations"
+                self.fail(each.at, f"{what}; let that change a variable")
+        self.equations += [*self._inputs()]
+        kept, at_start = {*values.kept}, Asserted()
         by_initial = values.apart(
             lambda: [start for item in initial for start in starts(values, *item)], into=at_start
         )
         self.initial = [item for item in by_initial if isinstance(item, Vanishing)]
         self.reactions += [item for item in by_initial if isinstance(item, Reaction)]
         self.starts = [item for item in by_initial if not isinstance(item, Vanishing | Reaction)]
-        for name, at in values.kept.items():
-            if name not in values.discrete:
-                self.fail(at, NOT_DISCRETE)
+        self.initial += [*self._calculated_starts()]
+        self._require_known(kept)
         constant = {values.graph.variable(name, 1) for name in values.discrete}
         others = [item.expression for item in self.equations if whens and item.expression not in constant]
         names = {str(leaf.index) for leaf in values.graph.leaves_of(*others) if leaf.order}
@@ -598,6 +625,42 @@ class Flat:
             only = {"implicit": True, "only": values.graph.opposite(_between_events(values, holds))}
             self.reactions.append(Reaction(at, INITIAL, {}, {**about, **only}))
 
+    def _require_known(self, kept: Container[str]) -> None:
+        """Refuse Integer variables in no equation, and values before events of what has none."""
+        leaves = self.values.graph.leaves_of(*(item.expression for item in self.equations))
+        there, moving = ({str(leaf.index) for leaf in leaves if leaf.order >= order} for order in (0, 1))
+        for variable in self.variables:
+            if variable.type == "Integer" and not variable.variability and variable.name not in there:
+                what = f"{variable.shown} is a variable of type Integer"
+                self.fail(variable.at, f"{what} that nothing gives a value; write an equation for it")
+        for name, at in self.values.kept.items():  # At the start a state has the value that it has before it.
+            if name not in self.values.discrete and (name in kept or name not in moving):
+                self.fail(at, NOT_DISCRETE)
+
+    def _inputs(self) -> Iterator[Vanishing]:
+        """The equations by which inputs that have no other keep their starts."""
+        values, unknowns = self.values, [each for each in self.variables if not each.variability]
+        inputs = [each for each in unknowns if _is_open(each)]
+        for variable in inputs if len(unknowns) - len(self.equations) == len(inputs) else ():
+            start = variable.attributes.get("start")
+            value = values.graph.zero if start is None else values.truth(values.bound(start), variable.at)
+            what = f"nothing gives the input {variable.shown} a value; it keeps its start"
+            tell(str(self.source.error(variable.at, what)))
+            difference = values.graph.sub(values.graph.variable(variable.name), value)
+            yield Vanishing(variable.at, difference, "", f"input {variable.shown}")
+
+    def _calculated_starts(self) -> Iterator[Vanishing]:
+        """The equations of fixed starts that depend on calculated parameters; others are no guesses."""
+        for variable in self.variables if self.values.calculated else ():
+            start = variable.attributes.get("start")
+            value = None if start is None or variable.variability else self.values.bound(start)
+            if isinstance(value, int) and self.values.names_in(value) & self.values.calculated:
+                del variable.attributes["start"]
+                fixed = variable.attributes.pop("fixed", None)
+                if fixed is not None and self.values.bound(fixed) == TRUE:
+                    difference = self.values.graph.sub(self.values.graph.variable(variable.name), value)
+                    yield Vanishing(variable.at, difference, "")
+
     def _undefined(self, equation: Single, scope: Scope) -> Iterator[tuple[Single, Scope]]:
         """What is left of an equation; Boolean and Integer variables that it gives a value keep that."""
         if not isinstance(equation, Equal):
@@ -616,7 +679,9 @@ class Flat:
             if signal in self.values.defined or signal in self.values.discrete:
                 left, right = right, left  # A signal passes its value on.
         parts = [*leaves_of(lookup(left, scope) if isinstance(left, syntax.Name) else None)]
-        if any(isinstance(each, Variable) and each.type != "Real" for each, _ in parts):
+        variables = [each for each, _ in parts if isinstance(each, Variable)]
+        again = any(each.type == "Integer" and each.name in self.values.defined for each in variables)
+        if any(each.type != "Real" for each in variables) and not again:
             self._give(left.at, parts, right, cache(partial(self.values.value, right, scope)))
         else:
             yield equation, scope
@@ -683,9 +748,10 @@ class Flat:
                 yield Vanishing(variable.at, values.graph.variable(variable.name, 1), "", variable.shown)
             elif variable.name in values.defined:
                 value = values.truth(values.symbol(variable), variable.at)
+                value = values.graph.replaced(value, dict.fromkeys(values.sampled, values.graph.zero))
                 difference = values.graph.sub(values.graph.variable(variable.name), value)
                 yield Vanishing(variable.at, difference, "", variable.shown)
-            elif variable.type != "Real":
+            elif variable.type == "Boolean" and not _is_open(variable):
                 what = f"{variable.shown} is a variable of type {variable.type}"
                 self.fail(variable.at, f"{what} that nothing gives a value; write an equation for it")
         for variable in unknowns:
@@ -863,10 +929,11 @@ class Flat:
         variable = Variable(name, shown, at, base, kind.variability, kind.causality, kind.flow)
         variable.attributes, variable.value = attributes, change.bound
         fixed = attributes.get("fixed")
-        if kind.variability == "parameter" and variable.value is None and fixed is not None:
-            if self.values.bound(fixed) == FALSE:
-                variable.variability = ""
-                self.values.calculated.add(name)
+        if kind.variability == "parameter" and fixed is not None and self.values.bound(fixed) == FALSE:
+            variable.variability = ""
+            if variable.value is not None:
+                attributes["start"], variable.value = variable.value, None
+            self.values.calculated.add(name)
         # Enumerations, such as StateSelect, are solver settings that occur in no equation; neither do texts.
         if base not in ("enumeration", "String"):
             self.variables.append(variable)

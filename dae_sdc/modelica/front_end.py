@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -16,10 +15,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import FUNCTIONS
-from dae_sdc.modelica.library import STANDARD
+from dae_sdc.modelica.library import STANDARD, TABLE_BLOCKS, TABLES
 from dae_sdc.modelica.outline import Outline, within
-from dae_sdc.modelica.parser import OPERATORS, PAIRS
-from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Precedence, Source
+from dae_sdc.modelica.parser import OPERATORS, PAIRS, PREFIXES
+from dae_sdc.modelica.roots import Roots
+from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Source
 from dae_sdc.sharing import tell
 
 LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too large, or too small.
@@ -47,17 +47,15 @@ _QUOTED: Final = re.compile("['`]([A-Za-z_][\\w.]*)")
 # rumoca reads a class of a library, or with other values of its parameters, where a class extends that.
 _WRAPPER: Final = "whole__"
 _WITHIN: Final = re.compile(r"\s*within\s+([\w.]+)\s*;")
-# The name of a text that is in no directory, whose other files would be read, too.
-_NAME: Final = "<text>"
+_NAME: Final = "<text>"  # Of a text that is in no directory, whose other files would be read, too.
 _STANDARD: Final = re.compile(r"\bModelica\s*\.")
+_TABLES: Final = re.compile(r"\bModelica\.Blocks\.(?:Tables\.CombiTable[12]D[sv]?|Sources\.CombiTimeTable)\b")
 _DEFINED: Final = re.compile(r"\bpackage\s+Modelica\b")
 
 
-def _path_in(text: str, name: str) -> str:
-    """The path of a class in a text that may lie within a package; empty if it can be no class there."""
-    inside = _WITHIN.match(text)
-    around = f"{inside[1]}." if inside is not None else ""
-    return name.removeprefix(around) if name.startswith(around) else ""
+def _around(text: str) -> str:
+    """The package within which a text lies, with a dot behind it; empty without one."""
+    return f"{inside[1]}." if (inside := _WITHIN.match(text)) is not None else ""
 
 
 def compiled(
@@ -70,21 +68,18 @@ def compiled(
     """What a function makes of rumoca's model of a class that a text, or a library, has."""
     import rumoca  # which takes time, and is for texts that the own reader does not understand
 
-    more = os.environ.get("MODELICAPATH", "").split(os.pathsep)
-    roots = [str(path) for path in (*libraries, *filter(None, more))]
-    for root in roots:
-        if not Path(root).is_dir():
-            raise InputError(f"the library {root} is no directory; give the one in which Modelica/ lies")
-    text, word = outline.source.text, name
+    text, word, roots = outline.source.text, name, Roots(f"{outline.source.text} {name}", libraries)
     outline.check()
-    is_there = _DEFINED.search(text) or any([*Path(root).glob("Modelica*")] for root in roots)
-    if not is_there and _STANDARD.search(text):
+    if _TABLES.search(text) and not _DEFINED.search(text):  # which rumoca takes for external functions
+        text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
+    if not _DEFINED.search(text) and "Modelica" not in roots.known and _STANDARD.search(text):
         types = STANDARD.partition("package SI\n")[2].partition("end SI;")[0]  # which it does not inherit
         text += "\n" + STANDARD.replace("extends Modelica.Units.SI;", types)
-    around = f"{inside[1]}." if (inside := _WITHIN.match(text)) is not None else ""
-    if _path_in(text, name) not in outline.models:
+    text += roots.imports and f"\npackage {_WRAPPER}uses{roots.imports} end {_WRAPPER}uses;"
+    around = _around(text)
+    if name not in {f"{around}{path}" for path in outline.models}:
         text, word = f"{text}\nmodel {_WRAPPER} extends {name}; end {_WRAPPER};", f"{around}{_WRAPPER}"
-    session = rumoca.Session(roots=roots)
+    session = rumoca.Session(roots=roots.paths)
     try:
         model = session.loads(text, model=word, filename=_NAME)
         if numbers:
@@ -96,7 +91,7 @@ def compiled(
         return use(model)
     except (rumoca.RumocaError, RuntimeError) as error:
         checked = [each.message for each in rumoca.validate_source(outline.source.text, filename=_NAME)]
-        raise InputError(_message(outline, name, str(error), checked)) from None
+        raise InputError(_message(outline, name, str(error), checked) + roots.remark()) from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
@@ -141,10 +136,9 @@ def flattened(
 
 def _first(text: str, name: str) -> int | None:
     """Where a name, or that of the component that it begins with, stands first in a text."""
-    for word in (name, re.split(r"[.\[]", name)[0]):
-        if (match := re.search(rf"(?<![\w.]){re.escape(word)}\b", text)) is not None:
-            return match.start()
-    return None
+    words = (name, re.split(r"[.\[]", name)[0])
+    matches = (re.search(rf"(?<![\w.]){re.escape(word)}\b", text) for word in words)
+    return next((match.start() for match in matches if match is not None), None)
 
 
 def _message(outline: Outline, name: str, text: str, more: Iterable[str]) -> str:
@@ -173,7 +167,6 @@ class _Tree:
         self._ends = {k: [*accumulate(len(c.encode()) for c in t)] for k, _, t in files if not t.isascii()}
         self._whole = ""  # The component whose declaration, or equation, is read.
         self.places: set[int] = set()  # Those of what was read.
-        self._records: dict[str, Node] = flat["record_instances"]
         self._literals: dict[str, int] = flat["enum_literal_ordinals"]
         self._connectors = defaultdict[str, dict[str, bool]](dict)  # What each has, and whether it is a flow.
         for name, variable in flat["variables"].items():
@@ -181,7 +174,6 @@ class _Tree:
             self._connectors[whole][word] = variable["flow"]
 
     def at(self, node: Node) -> int:
-        """The place of a node in the texts."""
         span: Node = node.get("span") or node.get("source_span") or {}
         number, start = span.get("source", 0), int(span.get("start", 0))
         begin, ends = self._begins.get(number, 0), self._ends.get(number)
@@ -209,10 +201,9 @@ class _Tree:
         """The annotations of a class, which are those in the text that defines it."""
         annotations: dict[str, Modification] = {}
         for number, file, text in self.files:
-            path = _path_in(text, name)
-            if path and f"end {path.rpartition('.')[2]}" in text:
-                parts, at = Outline(Source(text, file)).annotations.get(path, {}), self._begins[number]
-                annotations |= {word: syntax.moved(part, at) for word, part in parts.items()}
+            if name.startswith(_around(text)) and f"end {name.rpartition('.')[2]}" in text:
+                read = Outline(Source(text, file)).annotations.get(name.removeprefix(_around(text)), {})
+                annotations |= syntax.moved(read, self._begins[number])
         return annotations
 
     def definition(self, name: str) -> ClassDefinition:
@@ -223,12 +214,11 @@ class _Tree:
         for function in flat["functions"].values():
             root.classes[function["name"]] = self.function(function, root)
         definition.elements = [self.component(item) for item in flat["variables"].values()]
-        definition.equations = self.equations("")
-        definition.equations += [self.assertion(item) for item in flat["assert_equations"]]
-        definition.equations += [self.when(item) for item in flat["when_chains"]]
+        asserts = map(self.assertion, flat["assert_equations"])
+        definition.equations = [*self.equations(""), *asserts, *map(self.when, flat["when_chains"])]
         definition.algorithms = [self.read(item["statements"]) for item in flat["algorithms"]]
-        definition.initial = self.equations("initial_")
-        definition.initial += [self.assertion(item) for item in flat["initial_assert_equations"]]
+        asserts = map(self.assertion, flat["initial_assert_equations"])
+        definition.initial = [*self.equations("initial_"), *asserts]
         for item in flat["initial_algorithms"]:
             definition.initial.append(syntax.Algorithm(self.at(item), self.read(item["statements"])))
         return definition
@@ -239,8 +229,8 @@ class _Tree:
         self._whole = shown = item["name"]
         at = self.at(item)
         kind = self.flat["variable_type_names"].get(shown, "Real")
-        variability = _word(item["variability"])
-        causality = _word(item["causality"])
+        prefixes = (item[word] for word in ("variability", "causality"))
+        variability, causality = (next(iter(p)).lower() if isinstance(p, dict) else "" for p in prefixes)
         known = [word for word in ("min", "max", "nominal") if item[word] is not None]
         parts = {word: Modification(at, self.read(item[word])) for word in known}
         if item["unit"]:
@@ -250,10 +240,8 @@ class _Tree:
             parts["start"] = Modification(at, self.read(item["start"]))
         elif kind not in _TYPES:  # of an enumeration
             parts["start"] = Modification(at, syntax.Number(at, "1"))
-        if item["fixed"]:
-            truths = [syntax.Truth(at, truth) for truth in item["fixed"]]
-            whole = truths[0] if len(truths) == 1 else syntax.Array(at, [*truths])
-            parts["fixed"] = Modification(at, whole)
+        if truths := [syntax.Truth(at, truth) for truth in item["fixed"] or ()]:
+            parts["fixed"] = Modification(at, truths[0] if len(truths) == 1 else syntax.Array(at, [*truths]))
         return syntax.Component(
             at,
             shown,
@@ -281,20 +269,17 @@ class _Tree:
             self.source.fail(at, f"rumoca takes the derivative {item['name']} for its function; write it out")
         kind = "record" if item["is_constructor"] else "function"
         function = ClassDefinition(at, kind, item["name"], parent=root)
-        for causality in ("inputs", "outputs", "locals"):
-            for part in item[causality]:
-                default = part["default"]
-                place = self.at(part)
+        for key, causality in (("inputs", "input"), ("outputs", "output"), ("locals", "")):
+            for part in item[key]:
+                default, place, sizes = part["default"], self.at(part), self.read(part["shape_expr"])
                 value = None if default is None else Modification(place, self.read(default))
-                sizes = self.read(part["shape_expr"])
-                kind = part["type_name"] if part["type_name"] in _TYPES else "Real"
-                word = "" if causality == "locals" else causality[:-1]
-                name = Name(place, [(kind, [])])
-                function.elements.append(syntax.Component(place, part["name"], name, sizes, value, "", word))
+                type_name = Name(place, [(part["type_name"] if part["type_name"] in _TYPES else "Real", [])])
+                component = syntax.Component(place, part["name"], type_name, sizes, value, "", causality)
+                function.elements.append(component)
         function.external = item["external"] is not None
         # In version 3 of the library elementary functions are external ones.
         short = function.name.removeprefix("Modelica.Math.")
-        function.built_in = function.external and short in (*FUNCTIONS, "Vectors.interpolate")
+        function.built_in = function.external and short in (*FUNCTIONS, *TABLES, "Vectors.interpolate")
         function.algorithms = [self.read(item["body"])]
         return function
 
@@ -307,12 +292,12 @@ class _Tree:
             if loop["interiors_materialized"]:
                 continue
             at, first, size = self.at(loop), loop["first_equation_index"], loop["equations_per_point"]
-            indices, parts = list[tuple[str, Expression]](), loop["template"]["body"]
+            indices = list[tuple[str, Expression]]()
             for each in loop["domain"]["binders"]:
                 bounds = [syntax.Number(at, str(each[word])) for word in ("lower", "step", "upper")]
                 indices.append((each["display_name"], syntax.Range(at, [*bounds])))
                 size *= (each["upper"] - each["lower"]) // each["step"] + 1
-            body = [self.equation({**loop, "residual": part}) for part in parts]
+            body = [self.equation({**loop, "residual": part}) for part in loop["template"]["body"]]
             equations[first : first + size] = [syntax.For(at, indices, body)]
         return equations
 
@@ -322,7 +307,12 @@ class _Tree:
         self._whole = where = origins.get("component", "")
         at = self.at(item)
         if ends := origin.get("Connection"):
-            self.require_alike(ends)
+            # rumoca connects the variables that both connectors have.
+            first, second = (end.rpartition(".")[0] for end in (ends["lhs"], ends["rhs"]))
+            one, other = self._connectors[first], self._connectors[second]
+            if first and second and one.keys() != other.keys() and any((*one.values(), *other.values())):
+                what = f"{first} and {second} have different variables; connect two connectors of one class"
+                self.source.fail(_first(self.source.text, first) or 0, what)
             if self.flat["variable_type_names"].get(ends["lhs"], "Real") != "Real":
                 # Which side has a value is looked for.
                 return syntax.Connect(at, self.read(ends["lhs"], at), self.read(ends["rhs"], at))
@@ -332,16 +322,7 @@ class _Tree:
             return syntax.Equal(at, self.read(residual), syntax.Zeros(at), note)
         return syntax.Equal(at, self.read(binary["lhs"]), self.read(binary["rhs"]), note)
 
-    def require_alike(self, ends: dict[str, str]) -> None:
-        """Refuse two connectors with different variables, of which rumoca connects those that both have."""
-        first, second = (end.rpartition(".")[0] for end in (ends["lhs"], ends["rhs"]))
-        one, other = self._connectors[first], self._connectors[second]
-        if first and second and one.keys() != other.keys() and any((*one.values(), *other.values())):
-            what = f"{first} and {second} have different variables; connect two connectors of one class"
-            self.source.fail(_first(self.source.text, first) or 0, what)
-
     def assertion(self, item: Node) -> syntax.Assert:
-        """An assertion, or the end of a run with a message."""
         name = "assert" if "condition" in item else "terminate"
         parts = (item.get(word) for word in ("condition", "message", "level"))
         return syntax.Assert(self.at(item), self.call(item, name, [part for part in parts if part]))
@@ -350,11 +331,6 @@ class _Tree:
         clauses = [item["first"], *item["else_when"]]
         branches = [(self.read(part["condition"]), self.read(part["equations"])) for part in clauses]
         return syntax.When(self.at(item), branches)
-
-    def reset(self, item: Node) -> syntax.Equal:
-        at = self.at(item)
-        state = self.read(item.get("state") or item["variable"], at)
-        return syntax.Equal(at, state, self.read(item["value"]), reinit=True)
 
     # Expressions and statements
 
@@ -381,23 +357,20 @@ class _Tree:
         self.source.fail(at, f"{kind} of rumoca is not understood here; write it in another way")
 
     def binary(self, item: Node) -> Expression:
-        at, sign = self.at(item), _OPERATORS[item["op"]]
-        behind, precedence = [(sign, item["rhs"])], OPERATORS[sign]
-        left: Node = item["lhs"]
+        at, precedence, left = self.at(item), OPERATORS[_OPERATORS[item["op"]]], {"Binary": item}
+        parts = list[tuple[str, Node]]()
         # All operands stand in one list, as the parser leaves them.
-        while precedence not in PAIRS and "Binary" in left:
-            sign = _OPERATORS[left["Binary"]["op"]]
-            if OPERATORS[sign] is not precedence:
+        while (inner := left.get("Binary")) and OPERATORS[sign := _OPERATORS[inner["op"]]] is precedence:
+            parts.insert(0, (sign, inner["rhs"]))
+            left = inner["lhs"]
+            if precedence in PAIRS:
                 break
-            behind.append((sign, left["Binary"]["rhs"]))
-            left = left["Binary"]["lhs"]
-        parts = [("", left), *behind[::-1]]
+        parts.insert(0, ("", left))
         return syntax.Operation(at, precedence, [(sign, self.read(part)) for sign, part in parts])
 
     def unary(self, item: Node) -> Expression:
         sign = _SIGNS[item["op"]]
-        precedence = Precedence.NOT if sign == "not" else Precedence.SUM
-        return syntax.Operation(self.at(item), precedence, [(sign, self.read(item["rhs"]))])
+        return syntax.Operation(self.at(item), PREFIXES[sign], [(sign, self.read(item["rhs"]))])
 
     def literal(self, item: Node) -> Expression:
         at = self.at(item)
@@ -412,7 +385,7 @@ class _Tree:
 
     def reference(self, item: Node) -> Expression:
         at, word = self.at(item), item["name"]["name"]
-        if not item["subscripts"] and (record := self._records.get(word)) is not None:
+        if not item["subscripts"] and (record := self.flat["record_instances"].get(word)) is not None:
             fields = self.flat["record_types"][str(record["type_def_id"])]["fields"]
             parts = {part["name"]: {**item, "name": {"name": f"{word}.{part['name']}"}} for part in fields}
             return syntax.Record(at, {name: self.reference(part) for name, part in parts.items()})
@@ -465,9 +438,7 @@ _READERS: Final[dict[str, Callable[[_Tree, Node], Any]]] = {
     "FunctionCall": _Tree.function_call,
     "Array": _Tree.array,
     "Index": _Tree.picked,
-    "Assert": _Tree.assertion,
-    "Terminate": _Tree.assertion,
-    "Reinit": _Tree.reset,
+    **dict.fromkeys(("Assert", "Terminate"), _Tree.assertion),
     "BuiltinCall": lambda tree, item: tree.call(
         item, item["function"][0].lower() + item["function"][1:], item["args"]
     ),
@@ -488,19 +459,13 @@ _READERS: Final[dict[str, Callable[[_Tree, Node], Any]]] = {
 _FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
     "If": [(syntax.If, "branches", "else_branch"), (syntax.IfEquation, "cond_blocks", "else_block")],
     "Conditional": [(syntax.IfEquation, "branches", "else_branch")],
-    "Empty": [(syntax.Every,)],
-    "Colon": [(syntax.Every,)],
+    **{kind: [(syntax.Every,)] for kind in ("Empty", "Colon")},
     "StringConversion": [(partial(syntax.Text, value="..."),)],
+    "Reinit": [(partial(syntax.Equal, reinit=True), word, "value") for word in ("state", "variable")],
     "Assign": [(syntax.Equal, "target", "value")],
     "Assignment": [(syntax.Equal, "comp", "value")],
     "For": [(syntax.For, "indices", "equations")],
     "While": [(lambda at, block: syntax.While(at, *block), "block")],
     "When": [(partial(syntax.When, in_algorithm=True), "blocks")],
-    "Return": [(partial(syntax.Leave, word="return"),)],
-    "Break": [(partial(syntax.Leave, word="break"),)],
+    **{word.title(): [(partial(syntax.Leave, word=word),)] for word in ("return", "break")},
 }
-
-
-def _word(prefix: Any) -> str:
-    """The word of a prefix such as parameter or input, empty without one."""
-    return next(iter(prefix)).lower() if isinstance(prefix, dict) else ""

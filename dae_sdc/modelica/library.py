@@ -161,13 +161,16 @@ BASIC: Final = {
 
 
 STANDARD: Final = Path(__file__).with_name("standard.mo").read_text(encoding="utf-8")
+TABLE_BLOCKS: Final = Path(__file__).with_name("tables.mo").read_text(encoding="utf-8")
+# Functions of tables of one number, of times, which may stand twice, and of two numbers.
+TABLES: Final = tuple(f"Modelica_Blocks_Tables_value{end}" for end in ("", "OfTime", "2"))
 
 
 @cache
 def standard() -> ClassDefinition:
     """Functions of the language, and names of the Modelica Standard Library that are read without it."""
     functions = Path(__file__).with_name("functions.mo").read_text(encoding="utf-8")
-    return parse(Source(STANDARD + functions, "standard.mo"))
+    return parse(Source(STANDARD + TABLE_BLOCKS + functions, "standard.mo"))
 
 
 MOST_BASES: Final = 100  # Largest number of classes that a class extends, directly and indirectly.

@@ -24,8 +24,6 @@ _VALUES: Final = ("=", ":=", "if", "constrainedby", "annotation", "import", "wit
 
 @dataclass
 class _Class:
-    """A class of a text."""
-
     kind: str
     path: str
     begin: int
@@ -109,20 +107,20 @@ class Outline:
         new = _Class(kind.text, path, kind.at)
         is_short = self.words.tokens[k + 2].text == "="
         (self.classes if is_short else self._open).append(new)
-        self._brackets, self._type, self._heirs = self._brackets[:1], "", [new] if is_short else []
-        self._brackets[0].in_value = False
+        self._brackets, self._type, self._heirs = [_Bracket([])], "", [new] if is_short else []
 
     def _declare(self, k: int, in_declarations: bool) -> None:
         words, bracket = self.words.tokens, self._brackets[-1]
         word, before, behind = words[k], words[k - 1], words[k + 1]
         is_outside, text = len(self._brackets) == 1, word.text
+        # A dot may be the beginning, as of .Modelica.Units.SI.Angle.
+        follows = before.text in CLASSES or (before.text == "." and words[k - 2].kind in _NAMES)
+        is_name = word.kind in _NAMES and not (follows or bracket.in_value)
         if text in CLOSING:
-            named = before.kind in _NAMES or before.text == "]"
-            changes = text == "(" and named and in_declarations and not bracket.in_value
-            path = None
-            if changes and bracket.path is not None:
-                path = [self._type] if is_outside else [*bracket.path, before.text]
-            self._brackets.append(_Bracket(path))
+            is_named = text == "(" and (before.kind in _NAMES or before.text == "]")
+            changes = is_named and in_declarations and not bracket.in_value and bracket.path is not None
+            path = [self._type] if is_outside else [*(bracket.path or ()), before.text]
+            self._brackets.append(_Bracket(path if changes else None))
         elif text in CLOSING.values():
             del self._brackets[max(1, len(self._brackets) - 1) :]
         elif text == "," or (text == ";" and is_outside):
@@ -135,25 +133,23 @@ class Outline:
             bracket.in_value = not (text == "=" and words[k - 2].text in CLASSES)
         elif text == "enumeration" and self._heirs:
             self._heirs[-1].bases.append("Integer")
-        elif word.kind in _NAMES and before.text not in (".", *CLASSES) and not bracket.in_value:
-            if is_outside and in_declarations and not self._type:
-                self._type = text
-                while words[k + 1].text == "." and words[k + 2].kind in _NAMES:
-                    self._type, k = f"{self._type}.{words[k + 2].text}", k + 2
-                for each in self._heirs:
-                    if self._type in BASIC and each.kind in MODELS:
-                        self.source.fail(word.at, f"{self._type} cannot be extended; extend a model")
-                    each.bases.append(self._type)
-            elif is_outside and in_declarations and self._open:
+        elif is_name and is_outside and in_declarations and self._type:
+            if self._open:
                 self._open[-1].members[text] = self._type
-            elif not is_outside and bracket.path is not None and behind.text in (".", "=", "("):
-                if behind.text == ".":
-                    what = f"rumoca loses what {text}.NAME modifies"
-                    self.source.fail(word.at, f"{what}; write {text}(NAME=...)")
-                if text in bracket.names:
-                    self.source.fail(word.at, f"{text} gets two values; remove one")
-                bracket.names.add(text)
-                self._changes.append((word, bracket.path))
+        elif is_name and is_outside and in_declarations:
+            self.words.p = k
+            self._type = syntax.spelled(self.words.parts())
+            for each in self._heirs:
+                if self._type in BASIC and each.kind in MODELS:
+                    self.source.fail(word.at, f"{self._type} cannot be extended; extend a model")
+                each.bases.append(self._type)
+        elif is_name and not is_outside and bracket.path is not None and behind.text in (".", "=", "("):
+            if behind.text == ".":
+                self.source.fail(word.at, f"rumoca loses what {text}.NAME modifies; write {text}(NAME=...)")
+            if text in bracket.names:
+                self.source.fail(word.at, f"{text} gets two values; remove one")
+            bracket.names.add(text)
+            self._changes.append((word, bracket.path))
 
     def check(self) -> None:
         """Refuse modifications of what is not there, which rumoca passes over."""
@@ -166,7 +162,7 @@ class Outline:
 
     def _members(self, kind: str, heirs: Sequence[str]) -> dict[str, str] | None:
         """What a class of the text declares, with all that it inherits; None where that is not known."""
-        if kind in BASIC or ".SI." in f".{kind}":
+        if kind in BASIC or (".SI." in f".{kind}" and ".Complex" not in kind):
             return dict.fromkeys(ATTRIBUTES, "")
         fitting = [each for each in self.classes if f".{each.path}".endswith(f".{kind}")]
         if len(fitting) != 1 or kind in heirs:

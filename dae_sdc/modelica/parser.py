@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from dae_sdc.modelica import syntax
@@ -21,7 +21,7 @@ OPERATORS: Final = {
     **dict.fromkeys(("*", "/", ".*", "./"), Precedence.PRODUCT),
     **dict.fromkeys(("^", ".^"), Precedence.POWER),
 }
-_PREFIXES: Final = {"not": Precedence.NOT, **dict.fromkeys(("-", "+", ".-", ".+"), Precedence.SUM)}
+PREFIXES: Final = {"not": Precedence.NOT, **dict.fromkeys(("-", "+", ".-", ".+"), Precedence.SUM)}
 
 
 class ExpressionParser(Words):
@@ -64,7 +64,7 @@ class ExpressionParser(Words):
         pending: list[tuple[Precedence, Token]] = []
         while True:
             token = self.now
-            prefix = _PREFIXES.get(token.text, Precedence.NONE)
+            prefix = PREFIXES.get(token.text, Precedence.NONE)
             if prefix is Precedence.NOT and pending and pending[-1][0] > prefix:
                 self.fail("not behind an operator; put it in brackets")
             if prefix is Precedence.SUM and pending and pending[-1][0] >= prefix:
@@ -87,11 +87,9 @@ class ExpressionParser(Words):
             pending.append((level, self.take()))
 
     def _primary(self) -> syntax.Expression:
-        token = self.now
-        text, kind, at = token.text, token.kind, token.at
+        kind, text, at = token = self.now
         if kind == "number":
-            self.take()
-            return syntax.Number(at, text)
+            return syntax.Number(at, self.take().text)
         if kind in ("name", "quoted") or text in ("der", "initial") or text == ".":
             if text == "initial" and self.behind.text != "(":
                 self.fail("an expression is missing before initial")
@@ -101,10 +99,8 @@ class ExpressionParser(Words):
         if kind == "text":
             return syntax.Text(at, self.string())
         if text in ("true", "false"):
-            self.take()
-            return syntax.Truth(at, text == "true")
-        if text == "(":
-            self.take()
+            return syntax.Truth(at, self.take().text == "true")
+        if self.takes("("):
             items: list[syntax.Expression] = []
             # Of several results some may be left out, or called _.
             while not items or self.takes(","):
@@ -120,14 +116,12 @@ class ExpressionParser(Words):
             if isinstance(inner, Operation) and inner.precedence in (Precedence.SUM, Precedence.PRODUCT):
                 return Operation(at, Precedence.SUM, [("", inner)])
             return inner
-        if text == "{":
-            self.take()
+        if self.takes("{"):
             items = [] if self.now.text in ("}", ")") else self.listed(self.expression)
-            indices = self.indices() if items and self.takes("for") else []
+            indices = self.ranges(self.indices(), items) if items and self.takes("for") else []
             self.close("}", at)
             return syntax.Array(at, items, indices)
-        if text == "[":
-            self.take()
+        if self.takes("["):
             rows = self.listed(lambda: self.listed(self.expression), ";")
             self.close("]", at)
             return syntax.Matrix(at, rows)
@@ -136,16 +130,31 @@ class ExpressionParser(Words):
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
 
-    def indices(self, behind: str = "") -> list[tuple[str, syntax.Expression]]:
+    def indices(self) -> list[tuple[str, syntax.Expression]]:
         """Names of indices with their ranges."""
 
         def index() -> tuple[str, syntax.Expression]:
-            name = self.word("an index")
-            if not self.takes("in"):
-                self.fail(f"the index {name} has no range; write for {name} in 1:n{behind}")
-            return name, self.expression()
+            at, name = self.now.at, self.word("an index")
+            return name, self.expression() if self.takes("in") else syntax.Every(at)
 
         return self.listed(index)
+
+    def ranges(self, indices: list[tuple[str, syntax.Expression]], body: Any) -> list[Any]:
+        """Indices with their ranges; one without has that of an array of which it is a subscript."""
+        wanted = {word: where.at for word, where in indices if isinstance(where, syntax.Every)}
+        implied = dict[str, syntax.Expression]()
+        names = [part for part in syntax.parts_of(body) if isinstance(part, syntax.Name)] if wanted else []
+        for whole, k in ((each, k) for each in names for k in range(len(each.parts))):
+            (word, subscripts), at = whole.parts[k], whole.at
+            for place, item in enumerate(subscripts, 1):
+                if str(item) in wanted:
+                    array = syntax.Name(at, [*whole.parts[:k], (word, [])])
+                    size = syntax.Name(at, [("size", [])])
+                    last = syntax.Call(at, size, [array, syntax.Number(at, str(place))], {})
+                    implied[str(item)] = syntax.Range(at, [syntax.Number(at, "1"), last])
+        for word in (word for word in wanted if word not in implied):
+            self.fail(f"the index {word} has no range; write for {word} in 1:n", wanted[word])
+        return [(word, implied.get(word, where)) for word, where in indices]
 
     def call(self, name: syntax.Name) -> syntax.Call:
         """The call of a function, whose opening bracket is next."""
@@ -167,7 +176,7 @@ class ExpressionParser(Words):
                     order = syntax.Name(at, [("$", [])])
                     argument = syntax.Call(at, order, [argument, self._primary()], {})
                 elif self.takes("for"):
-                    argument = syntax.Array(argument.at, [argument], self.indices())
+                    argument = syntax.Array(argument.at, [argument], self.ranges(self.indices(), argument))
                 call.arguments.append(argument)
             if not self.takes(","):
                 break
@@ -178,23 +187,19 @@ class ExpressionParser(Words):
         """A name with dots and subscripts, or one of the functions der and initial."""
         at = self.now.at
         self.takes(".")
-        if self.now.text in ("der", "initial"):
-            return syntax.Name(at, [(self.take().text, [])])
-        return syntax.Name(at, self.parts())
+        is_function = self.now.text in ("der", "initial")
+        return syntax.Name(at, [(self.take().text, [])] if is_function else self.parts(self.subscripts))
 
-    def parts(self) -> syntax.NameParts:
-        """The words of a name that have dots between them, with their subscripts."""
-        parts = [(self.word("a name"), self.subscripts())]
-        while self.now.text == "." and self.behind.kind in ("name", "quoted"):
-            self.take()
-            parts.append((self.take().text, self.subscripts()))
-            self.count(parts)
+    def parts(
+        self, subscripts: Callable[[], list[syntax.Expression]] = list, what: str = "a name"
+    ) -> syntax.NameParts:
+        """The words of a name that have dots between them; ``subscripts`` reads what stands behind each."""
+        parts = [(self.word(what), subscripts())]
+        while self.takes("."):
+            if len(parts) >= syntax.MOST_PARTS:
+                self.fail(f"a name of more than {syntax.MOST_PARTS} parts; write it with fewer dots")
+            parts.append((self.word("a name"), subscripts()))
         return parts
-
-    def count(self, parts: Sequence[object]) -> None:
-        """Refuse a name of more parts than any class has levels."""
-        if len(parts) > syntax.MOST_PARTS:
-            self.fail(f"a name of more than {syntax.MOST_PARTS} parts; write it with fewer dots")
 
     def subscripts(self) -> list[syntax.Expression]:
         """The subscripts in the square brackets that are next; none if there are no brackets."""
@@ -249,8 +254,16 @@ class EquationParser(ExpressionParser):
         self.refuse()
         at, text = self.now.at, self.now.text
         if text in ("assert", *REFUSED_CALLS) and self.behind.text == "(":
-            return self._called(at, text, in_when)
-        if in_when and text in ("for", "when", "connect"):
+            if text in REFUSED_CALLS and not (in_when or (self.in_initial and text == "terminate")):
+                what = f"{text} stands in a when-equation"
+                self.fail(f"{what}; write when CONDITION then {text}(...); end when")
+            call = self.call(self.name())
+            if text != "reinit":
+                return syntax.Assert(at, call)
+            if len(call.arguments) != 2:
+                self.fail("reinit takes a variable and its value", at)
+            return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)
+        if in_when and text in ("when", "connect"):
             self.fail(f"{text} in a when-equation is not understood; write it around or behind it")
         if self.now.kind == "word" and text in ("if", "for", "when", "while"):
             self.deeper()
@@ -285,17 +298,6 @@ class EquationParser(ExpressionParser):
             self.need("=", "in an equation")
         return syntax.Equal(at, left_side, self.expression(), self.note())
 
-    def _called(self, at: int, text: str, in_when: bool) -> syntax.Equation:
-        """An assertion, or one of the calls that stand in when-equations."""
-        if text in REFUSED_CALLS and not (in_when or (self.in_initial and text == "terminate")):
-            self.fail(f"{text} stands in a when-equation; write when CONDITION then {text}(...); end when")
-        call = self.call(self.name())
-        if text != "reinit":
-            return syntax.Assert(at, call)
-        if len(call.arguments) != 2:
-            self.fail("reinit takes a variable and its value", at)
-        return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)
-
     def _nested(self, at: int, word: str, in_when: bool) -> syntax.Statement:
         """What begins with a word such as if, up to its end, which is not taken."""
         if word == "when":
@@ -308,13 +310,19 @@ class EquationParser(ExpressionParser):
             return syntax.IfEquation(at, branches, other)
         if word == "while" and not self.in_algorithm:
             self.fail("while among equations; write it in an algorithm", at)
-        head: Any = self.indices(" loop") if word == "for" else self.expression()
+        head: Any = self.indices() if word == "for" else self.expression()
         self.need("loop", f"behind the head of {word}")
-        return (syntax.For if word == "for" else syntax.While)(at, head, self.equations(("end",)))
+        body = self.equations(_IN_WHEN if in_when else ("end",))
+        loop = syntax.While(at, head, body)
+        return loop if word == "while" else syntax.For(at, self.ranges(head, body), body)
 
 
 MODELS: Final = ("model", "class", "block")
 CLASSES: Final = (*MODELS, "connector", "package", "type", "record", "function")
+_DECLARED: Final = {  # The words before the class of a component, of each of which kinds it has one.
+    **dict.fromkeys(("discrete", "parameter", "constant"), "variability"),
+    **{"input": "causality", "output": "causality", "flow": "flow"},
+}
 _CLASS_PREFIXES: Final = ("encapsulated", "partial", "expandable", "pure", "impure", "operator")
 _SECTIONS: Final = tuple("equation initial algorithm public protected end annotation external".split())
 READ_ANNOTATIONS: Final = ("experiment", "Documentation")
@@ -341,47 +349,35 @@ class ClassParser(EquationParser):
         root, self.literals = syntax.ClassDefinition(0, "package", ""), {}
         if self.now.kind == "end":
             self.fail("there is no class in this text; write model NAME ... end NAME;")
-        if self.takes("within"):
-            if self.now.text != ";":
-                self.name()
+        if self.takes("within") and not self.takes(";"):
+            self.name()
             self.need(";", "behind within")
         while self.now.kind != "end":
             self.takes("final")
-            self.refuse()
-            if self.now.text not in (*CLASSES, *_CLASS_PREFIXES):
-                self.fail(f"a class is missing before {shown(self.now)}; write model NAME ... end NAME;")
-            self._enter(root, self._class())
+            self._class(root)
             self.need(";", "behind the end of a class")
         root.elements += [_literal(0, word, *own) for word, own in self.literals.items() if len(own) == 1]
         return root
 
-    def _enter(self, parent: syntax.ClassDefinition, definition: syntax.ClassDefinition) -> None:
-        if definition.name in parent.classes:
-            what = f"there are two classes named {definition.name} here"
-            self.fail(f"{what}; rename or remove one", definition.at)
-        definition.parent = parent
-        parent.classes[definition.name] = definition
-
-    def _class(self) -> syntax.ClassDefinition:
+    def _class(self, parent: syntax.ClassDefinition) -> None:
         self.deeper()
         partial = False
         while self.now.text in _CLASS_PREFIXES:
             self.refuse()
             partial = self.take().text == "partial" or partial
+        if self.now.text not in CLASSES:
+            self.refuse()
+            self.fail(f"a class is missing before {shown(self.now)}; write model NAME ... end NAME;")
         token = self.take()
-        if token.text not in CLASSES:
-            self.fail(f"a class, such as model, is missing before {shown(token)}", token.at)
         if self.now.text == "extends":
             self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
-        at, name = self.now.at, self._dotted(f"the name of a {token.text}")
-        definition = syntax.ClassDefinition(at, token.text, ".".join(name), partial=partial)
+        at = self.now.at
+        name = syntax.spelled(self.parts(what=f"the name of a {token.text}"))  # with dots in flat texts
+        definition = syntax.ClassDefinition(at, token.text, name, partial=partial, parent=parent)
         if self.takes("="):
-            at, causality, flow = self.now.at, "", False
-            while self.now.text in ("input", "output", "flow"):
-                word = self.take().text
-                flow, causality = flow or word == "flow", causality if word == "flow" else word
+            at, (causality, flow) = self.now.at, self._prefixes("causality", "flow")
             base, sizes = self._type(definition)
-            definition.short = syntax.Extends(at, base, self.modifications(), causality, flow, sizes)
+            definition.short = syntax.Extends(at, base, self.modifications(), causality, bool(flow), sizes)
             if definition.elements:  # literals, which have the numbers from 1
                 first = syntax.Modification(at, syntax.Number(at, "1"))
                 base.parts[0] = "Integer", []
@@ -395,57 +391,43 @@ class ClassParser(EquationParser):
             self._elements(definition)
             while self.now.text in _SECTIONS and self.now.text != "end" and self.now.kind == "word":
                 self._section(definition)
-            own, kind = definition.name, definition.kind
-            if self.now.text != "end":
+            if not self.takes("end"):
                 self.refuse()
-                self.fail(f"an equation or end {own} is missing before {shown(self.now)}")
-            self.take()
-            at, other = self.now.at, ".".join(self._dotted(f"the name {own} behind end"))
-            if other != own:
-                line = self.source.line(definition.at)
-                self.fail(f"end {other} ends {kind} {own} of line {line}; write end {own}", at)
+                self.fail(f"an equation or end {name} is missing before {shown(self.now)}")
+            at, other = self.now.at, syntax.spelled(self.parts(what=f"the name {name} behind end"))
+            if other != name:
+                kind, line = definition.kind, self.source.line(definition.at)
+                self.fail(f"end {other} ends {kind} {name} of line {line}; write end {name}", at)
             counts = Counter(item.name for item in definition.elements if isinstance(item, syntax.Component))
             for item in definition.elements:
                 # Flat texts declare the elements of an array one by one, with subscripts in the names.
                 if isinstance(item, syntax.Component) and counts[item.name] > 1 and item.sizes:
                     if all(isinstance(size, syntax.Number) for size in item.sizes):
                         item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []
+        if parent.classes.setdefault(name, definition) is not definition:
+            self.fail(f"there are two classes named {name} here; rename or remove one", definition.at)
         self.depth -= 1
-        return definition
-
-    def _dotted(self, what: str) -> list[str]:
-        """The parts of a name without subscripts; names of classes in flat texts may contain dots."""
-        words = [self.word(what)]
-        while self.takes("."):
-            self.count(words)
-            words.append(self.word("a name"))
-        return words
 
     def _section(self, definition: syntax.ClassDefinition) -> None:
+        at = self.now.at
         if self.now.text == "annotation":
             self._annotation(definition)
             self.need(";", "behind an annotation")
             self._elements(definition)
-            return
-        token = self.take()
-        if token.text == "initial":
-            self.in_algorithm = self.takes("algorithm")
+        elif self.takes("public", "protected"):
+            self._elements(definition)
+        elif self.takes("external"):
+            self._external(definition)
+        else:
+            self.in_initial, self.in_algorithm = self.takes("initial"), self.takes("algorithm")
             if not self.in_algorithm:
                 self.need("equation", "behind initial")
-            self.in_initial = True
             body: list[Any] = self.equations(_SECTIONS)
-            definition.initial += [syntax.Algorithm(token.at, body)] if self.in_algorithm else body
+            if self.in_algorithm:
+                body = [syntax.Algorithm(at, body) if self.in_initial else body]
+            into = definition.algorithms if self.in_algorithm else definition.equations
+            (definition.initial if self.in_initial else into).extend(body)
             self.in_algorithm = self.in_initial = False
-        elif token.text == "equation":
-            definition.equations += self.equations(_SECTIONS)
-        elif token.text in ("public", "protected"):
-            self._elements(definition)
-        elif token.text == "algorithm":
-            self.in_algorithm = True
-            definition.algorithms.append(self.equations(_SECTIONS))
-            self.in_algorithm = False
-        else:
-            self._external(definition)
 
     def _external(self, definition: syntax.ClassDefinition) -> None:
         """What an external function is: that of the language, as "builtin", or an elementary one of C."""
@@ -482,29 +464,20 @@ class ClassParser(EquationParser):
     def _element(self, definition: syntax.ClassDefinition) -> None:
         final = self.takes("final")
         if self.now.kind == "word" and self.now.text in (*CLASSES, *_CLASS_PREFIXES):
-            self._enter(definition, self._class())
+            self._class(definition)
             return
-        flow, variability, causality = False, "", ""
-        while self.now.kind == "word" and self.now.text != "enumeration":
+        variability, causality, flow = self._prefixes("variability", "causality", "flow")
+        if self.now.kind == "word" and self.now.text != "enumeration":
             self.refuse()
-            word = self.now.text
-            if word == "flow" and not flow:
-                flow = True
-            elif word == "discrete" and not variability:
-                pass  # what changes in when-equations alone is known from these
-            elif word in ("parameter", "constant") and not variability:
-                variability = word
-            elif word in ("input", "output") and not causality:
-                causality = word
-            else:
-                self.fail(f"a declaration is missing before {word}")
-            self.take()
+            self.fail(f"a declaration is missing before {self.now.text}")
+        # What changes in when-equations alone is known from these.
+        prefixes = variability.removeprefix("discrete"), causality, bool(flow), final
         kind, common = self._type(syntax.ClassDefinition(self.now.at, "type", ""))
         if self.now.text == "=":
             self.fail("an equation among declarations; write the word equation before it")
 
         def component() -> syntax.Component:
-            at, parts = self.now.at, self.parts()  # in flat texts the name may contain dots
+            at, parts = self.now.at, self.parts(self.subscripts)  # in flat texts the name may contain dots
             word, sizes = parts[-1]
             if not all(isinstance(item, syntax.Number) for _, inner in parts[:-1] for item in inner):
                 self.fail("the subscripts in a declared name must be numbers", at)
@@ -514,11 +487,16 @@ class ClassParser(EquationParser):
                 self.fail(f"{name} is declared with a condition; write the class with or without it")
             self.note()
             self.skip_annotation()
-            return syntax.Component(
-                at, name, kind, [*sizes, *common], modification, variability, causality, flow, final
-            )
+            return syntax.Component(at, name, kind, [*sizes, *common], modification, *prefixes)
 
         definition.elements += self.listed(component)
+
+    def _prefixes(self, *kinds: str) -> list[str]:
+        """The words of some kinds before the class of what is declared, empty where there is none."""
+        words = dict.fromkeys(kinds, "")
+        while words.get(kind := _DECLARED.get(self.now.text, "")) == "":
+            words[kind] = self.take().text
+        return [*words.values()]
 
     def _type(self, definition: syntax.ClassDefinition) -> tuple[syntax.Name, list[syntax.Expression]]:
         """The name of a class, and the array sizes after it; literals of an enumeration become constants."""
@@ -542,9 +520,7 @@ class ClassParser(EquationParser):
     def _modification(self) -> syntax.Modification | None:
         """The modification after the name of a component: modifications of its parts, and a value."""
         at, modification = self.now.at, self.modifications()
-        if self.now.text == ":=":
-            self.fail(":= in a declaration; write =")
-        if self.takes("="):
+        if self.takes("=", ":="):  # as old texts have it
             modification = modification or syntax.Modification(at)
             modification.value = self.expression()
         return modification
@@ -558,18 +534,16 @@ class ClassParser(EquationParser):
         while self.now.text != ")":
             each = self.takes("each")
             final = self.takes("final")
-            at, path = self.now.at, self._dotted("the name of an attribute or a component")
-            inner = self._modification()
+            at, parts = self.now.at, self.parts(what="the name of an attribute or a component")
+            path, inner, target = syntax.spelled(parts), self._modification(), modification
             self.note()
             if inner is None:
-                self.fail(f"{'.'.join(path)} gets no value; write {'.'.join(path)}=...", at)
+                self.fail(f"{path} gets no value; write {path}=...", at)
             inner.each, inner.final = each, final
-            target = modification
-            for word in path[:-1]:
+            for word, _ in parts[:-1]:
                 target = target.parts.setdefault(word, syntax.Modification(at))
-            if path[-1] in target.parts:
-                self.fail(f"{'.'.join(path)} gets two values; remove one", at)
-            target.parts[path[-1]] = inner
+            if target.parts.setdefault(parts[-1][0], inner) is not inner:
+                self.fail(f"{path} gets two values; remove one", at)
             if not self.takes(","):
                 break
         self.need(")", "at the end of a modification")
@@ -578,12 +552,9 @@ class ClassParser(EquationParser):
 
     def _annotation(self, definition: syntax.ClassDefinition) -> None:
         """Parse an annotation if there is one; only experiment and documentation are kept."""
-        words, depth = self.skip_annotation(), 0
-        end = self.p
-        for at in words:
-            text = self.tokens[at].text
-            depth += (text in ("(", "[", "{")) - (text in (")", "]", "}"))
-            if depth == 1 and text in READ_ANNOTATIONS and self.tokens[at + 1].text == "(":
-                self.p = at + 1
+        outer, end = self.skip_annotation(), self.p
+        for at in outer:
+            text, self.p = self.tokens[at].text, at + 1
+            if text in READ_ANNOTATIONS and self.now.text == "(":
                 definition.annotations[text] = self.modifications() or syntax.Modification(at)
         self.p = end

@@ -30,7 +30,7 @@ from dae_sdc.sharing import one_at_a_time
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
 # What messages say where the other reader may do better.
-_MORE: Final = re.compile("not understood|there is no (class|function)|no right-hand")
+_MORE: Final = re.compile("not understood|there is no (class|function)|no right-hand|with a condition")
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
 
@@ -170,20 +170,17 @@ class _Builder:
         self.library = Library(root, source)
         self.numbers = numbers
 
-    def flat(self, definition: ClassDefinition, structural: set[str]) -> Flat:
-        """The flat model of a class; flattened again each time that structural parameters are discovered."""
-        while True:
-            before = set(structural)
-            self.values = Values(self.library, RULES, self.numbers, structural)
-            flat = Flat(definition, self.library, self.values)
-            if structural == before:
-                return flat
-
     @one_at_a_time
     def model(self, definition: ClassDefinition, structural: Iterable[str] = ()) -> Model:
-        """The model of a class, in which some parameters are numbers."""
-        flat = self.flat(definition, {*structural})
-        self.check_replaced(flat)
+        discovered, before = {*structural}, None
+        while discovered != before:  # Flattened again each time that structural parameters are discovered.
+            before = set(discovered)
+            self.values = Values(self.library, RULES, self.numbers, discovered)
+            flat = Flat(definition, self.library, self.values)
+        names = [variable.name for variable in flat.variables if variable.variability == "parameter"]
+        for word in (each for each in self.numbers if each not in names):
+            hint = similar(word, names) or _listed(names)
+            raise InputError(f"{self.source.file} has no parameter {word}{hint}")
         interval, dt = self.experiment(definition)
         title, reference = definition.description, self.documentation(definition)
         model = Model(definition.name.strip("'"), title=title, interval=interval, dt=dt, reference=reference)
@@ -217,11 +214,9 @@ class _Builder:
             told = {word: each for word, each in reaction.about.items() if each != TRUE}
             about = {word: text(each) if word == "only" else each for word, each in told.items()}
             self.values.wrapped(reaction.at, model.when, text(reaction.condition), changes, **about)
-        self.check_inputs(flat)
         return model
 
     def equations(self, model: Model, flat: Flat) -> None:
-        """Enter the equations of a flat model, and those of its start."""
         rows, counts = list[tuple[int, str, int]](), dict[str, int]()
         for item in flat.equations:
             label = item.note or f"line {self.source.line(item.at)}"
@@ -268,24 +263,14 @@ class _Builder:
     # Unknowns and parameters
 
     def parameter(self, model: Model, variable: Variable) -> None:
-        symbol = self.values.symbol(variable)
-        self.check_range(variable)
-        fixed = variable.attributes.get("fixed")
-        if fixed is not None and variable.value is None and self.values.bound(fixed) != TRUE:
-            what = f"the parameter {variable.shown} is not fixed"
-            self.fail(fixed.expression.at, f"{what}; give it a value, or write Real")
-        if symbol == self.values.graph.parameter(variable.name) and variable.variability == "parameter":
-            model.parameter(variable.name, self.values.numbers.get(variable), unit=self.unit(variable))
-
-    def check_range(self, variable: Variable) -> None:
-        value = self.values.numbers.get(variable)
-        if value is None:
-            return
+        symbol, value = self.values.symbol(variable), self.values.numbers.get(variable)
         for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):
-            limit = self.attribute(variable, word)
-            if limit is not None and sign * value < sign * limit:
+            limit = None if value is None else self.attribute(variable, word)
+            if value is not None and limit is not None and sign * value < sign * limit:
                 what = f"the parameter {variable.shown} is {value:.10g}, {where} its {word} {limit:.10g}"
                 self.fail(variable.at, f"{what}; give it another value")
+        if symbol == self.values.graph.parameter(variable.name) and variable.variability == "parameter":
+            model.parameter(variable.name, value, unit=self.unit(variable))
 
     def unknown(self, model: Model, variable: Variable) -> None:
         fixed, is_discrete = variable.attributes.get("fixed"), variable.name in self.values.discrete
@@ -322,38 +307,22 @@ class _Builder:
         return self.values.numeric(self.values.as_number(value, at), at, f"{word} of {variable.shown}")
 
     def unit(self, variable: Variable) -> str:
-        bound = variable.attributes.get("unit")
-        if bound is None:
-            return ""
-        unit = self.values.bound(bound)
-        if not isinstance(unit, str):
-            self.fail(bound.expression.at, f'the unit of {variable.shown} must be a string, "m"')
-        return unit
+        wrong = f'the unit of {variable.shown} must be a string, "m"'
+        return self.string(variable.attributes.get("unit"), wrong)
 
-    def check_replaced(self, flat: Flat) -> None:
-        names = [variable.name for variable in flat.variables if variable.variability == "parameter"]
-        for word in (each for each in self.numbers if each not in names):
-            hint = similar(word, names) or _listed(names)
-            raise InputError(f"{self.source.file} has no parameter {word}{hint}")
-
-    def check_inputs(self, flat: Flat) -> None:
-        unknowns = [variable for variable in flat.variables if not variable.variability]
-        missing = len(unknowns) - len(flat.equations)
-        open_inputs = (item for item in unknowns if item.causality == "input" and item.value is None)
-        inputs = [variable for variable in open_inputs if "." not in variable.shown]
-        if missing > 0 and inputs:
-            names = " or ".join(variable.shown for variable in inputs)
-            what = "an equation is" if missing == 1 else f"{missing} equations are"
-            self.fail(inputs[-1].at, f"{what} missing; write what the input {names} is")
+    def string(self, bound: Bound | None, wrong: str) -> str:
+        """A string, empty without one; ``wrong`` is the message for what is none."""
+        value = "" if bound is None else self.values.bound(bound)
+        if bound is not None and not isinstance(value, str):
+            self.fail(bound.expression.at, wrong)
+        return str(value)
 
     # Annotations
 
     def experiment(self, definition: ClassDefinition) -> tuple[tuple[float, float], float | None]:
         annotation = definition.annotations.get("experiment", Modification(definition.at))
         settings: dict[str, float] = {}
-        for word, part in annotation.parts.items():
-            if word.startswith("__"):
-                continue
+        for word, part in (each for each in annotation.parts.items() if not each[0].startswith("__")):
             if word not in _EXPERIMENT:
                 hint = similar(word, _EXPERIMENT) or f"; known are {', '.join(_EXPERIMENT)}"
                 self.fail(part.at, f"an experiment has no {word}{hint}")
@@ -372,19 +341,16 @@ class _Builder:
 
     def documentation(self, definition: ClassDefinition) -> str:
         annotation = definition.annotations.get("Documentation", Modification(definition.at))
-        info = annotation.parts.get("info")
-        if info is None or info.value is None:
-            return ""
-        text = self.values.bound(Bound(info.value, Scope(None, definition)))
-        if not isinstance(text, str):
-            self.fail(info.at, "info of the documentation must be a string")
+        info = annotation.parts.get("info", annotation).value
+        bound = None if info is None else Bound(info, Scope(None, definition))
+        text = self.string(bound, "info of the documentation must be a string")
         return " ".join(html.unescape(re.sub(r"<[^<>]*>", " ", text)).split())
 
 
 def _fitting(source: Source, models: Mapping[str, bool], name: str | None) -> str:
     """The path of the model with a name, or of the last one that is not partial; an error without one."""
     if name is not None:
-        fitting = [path for path in models if name in (path, path.rpartition(".")[2])]
+        fitting = [name] if name in models else [path for path in models if path.endswith(f".{name}")]
         if len(fitting) != 1:
             hint = similar(name, [*models, *(path.rpartition(".")[2] for path in models)]) or _listed(models)
             number = "several models" if fitting else "no model"
@@ -398,6 +364,4 @@ def _fitting(source: Source, models: Mapping[str, bool], name: str | None) -> st
 
 def _listed(names: Iterable[str]) -> str:
     shown = sorted(names)
-    if not shown:
-        return ""
-    return f"; there is {', '.join(shown[:8])}{' and more' if len(shown) > 8 else ''}"
+    return f"; there is {', '.join(shown[:8])}{' and more' if len(shown) > 8 else ''}" if shown else ""

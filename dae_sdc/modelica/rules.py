@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial, reduce
-from itertools import pairwise
 from typing import Any, Final
 
 from dae_sdc.expressions.dag import Op
 from dae_sdc.model.symbolic_values import Scalar, node_of
-from dae_sdc.model.tables import LookupTable, in_pieces, pieces_of
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import results
 from dae_sdc.modelica.arithmetic import FALSE, SIMPLIFIED, TRUE, Condition, Value
-from dae_sdc.modelica.library import Scope, Variable
+from dae_sdc.modelica.library import TABLES, Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
+from dae_sdc.modelica.tables import interpolated, of_table
 from dae_sdc.modelica.values import AT_START, NOT_DISCRETE, Rule, Values, scopes
 from dae_sdc.modelica.writer import event_text
 
@@ -214,27 +213,34 @@ def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
 
 def _before(values: Values, item: Call, scope: Scope) -> Value:
     """The value before an event; between events discrete variables keep theirs."""
-    (value,) = _arguments(values, item, scope, 1)
-    place = item.arguments[0]
-    shown = values.lookup(place, scope) if isinstance(place, syntax.Name) else None
-    if isinstance(shown, Variable) and shown.name in values.defined:
-        unknown = values.graph.variable(shown.name)
-    elif (of_value := values.unknown_of(value)) is not None:
-        unknown = of_value
-        values.kept.setdefault(str(values.graph.leaves[unknown].index), item.at)
-    else:
-        values.fail(item.at, NOT_DISCRETE)
-    if not values.at_event:
-        return value
-    before = values.before_event(unknown)
-    return values.condition_of(before) if isinstance(value, Condition) else before
+
+    def before(value: Value, member: Any) -> Value:
+        if isinstance(value, list):
+            several = member if isinstance(member, list) else [None] * len(value)
+            return [*map(before, value, several)]
+        if isinstance(member, Variable) and member.name in values.defined:
+            unknown = values.graph.variable(member.name)
+        elif (of_value := values.unknown_of(value)) is not None:
+            unknown = of_value
+            values.kept.setdefault(str(values.graph.leaves[unknown].index), item.at)
+        else:
+            values.fail(item.at, NOT_DISCRETE)
+        if not values.at_event:
+            return value
+        old = values.before_event(unknown)
+        return values.condition_of(old) if isinstance(value, Condition) else old
+
+    (value,), place = _arguments(values, item, scope, 1), item.arguments[0]
+    return before(value, values.lookup(place, scope) if isinstance(place, syntax.Name) else None)
 
 
 def _changed(values: Values, item: Call, scope: Scope) -> Value:
     """Whether a Boolean variable becomes true at an event, or with ``change`` whether a variable does so."""
     before = _before(values, item, scope)
     if values.moments is not None:
-        return _moment(values, item, f"{item.function} {len(values.moments)}")
+        unknown = values.graph.variable(f"{item.function} {len(values.moments)}")
+        values.moments[unknown] = item
+        return values.condition_of(unknown)
     change, graph = str(item.function) == "change", values.graph
     now = values.value(item.arguments[0], scope)
     if change and not isinstance(now, Condition):
@@ -245,17 +251,10 @@ def _changed(values: Values, item: Call, scope: Scope) -> Value:
 
 
 def _sample(values: Values, item: Call, scope: Scope) -> Value:
-    """Whether a time at equal distances has come, in the condition of a when-equation."""
-    if values.moments is None:
-        values.fail(item.at, "sample(...) stands in conditions of when-equations; let that change a variable")
+    """Whether a time at equal distances has come, which holds at events alone."""
     times = map(arithmetic.scalar, _arguments(values, item, scope, 2))
     start, period = (event_text(values.graph, time) for time in times)
-    return _moment(values, item, f"sample({start}, {period})")
-
-
-def _moment(values: Values, item: Call, name: str) -> Value:
-    assert values.moments is not None
-    values.moments[unknown := values.graph.variable(name)] = item
+    values.sampled[unknown := values.graph.variable(f"sample({start}, {period})")] = item
     return values.condition_of(unknown)
 
 
@@ -345,43 +344,6 @@ def _joined(values: Values, item: Call, scope: Scope) -> Value:
     return arithmetic.joined_along(along, [values.value(part, scope) for part in item.arguments[1:]])
 
 
-# What lies between the points of a table, and what beyond its ends, in the order of the library.
-_SMOOTHNESS: Final = ("linear", "akima", "", "fritsch-butland", "steffen", "makima")
-_EXTRAPOLATION: Final = ("hold", "linear", "", "refuse")
-
-
-def _interpolate(values: Values, item: Call, scope: Scope) -> Value:
-    """A value between points, which two more arguments tell how to find."""
-    at, graph, (places, heights, x, *form) = item.at, values.graph, _arguments(values, item, scope)
-    if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
-        values.fail(at, "interpolate needs two vectors of the same length and a number")
-    kinds, number = ["linear", "linear"], arithmetic.scalar(x)
-    if form:
-        chosen = zip((_SMOOTHNESS, _EXTRAPOLATION), form, strict=True)
-        kinds = [known[values.whole(k, at, "the form of a table") - 1] for known, k in chosen]
-    if not all(kinds):
-        values.fail(at, "a table that is constant by segments, or periodic, is not understood; write it")
-    if kinds[1] == "refuse":
-        within = [graph.compared(">=", number, places[0]), graph.compared("<=", number, places[-1])]
-        shown = (scope.instance and scope.instance.shown) or str(item.arguments[2]).rpartition(".")[0]
-        about = {"terminal": True, "message": f"the table {shown} ends", "success": False}
-        values.require(at, graph.joined(True, within), about)
-    numbers = [[values.as_number(each, at) for each in part] for part in (places, heights)]
-    spots = [values.numeric(each, at, "a place in a table") for each in numbers[0]]
-    if not spots or any(b <= a for a, b in pairwise(spots)):
-        values.fail(at, "the places in a table must increase; sort them and remove equal ones")
-    if len(spots) == 1:
-        return numbers[1][0]
-    if kinds == ["linear", "linear"] or kinds == ["linear", "hold"]:
-        columns: Any = [[Scalar(graph, each) for each in part] for part in numbers]
-        slopes = [(d - c) / (b - a) for (a, b), (c, d) in zip(*map(pairwise, columns), strict=True)]
-        pieces = pieces_of(columns[0], columns[1], [columns[1][:-1], slopes], kinds[1])
-        return node_of(graph, in_pieces(Scalar(graph, number), *pieces))
-    values.structural.update(values.names_in(*numbers[0], *numbers[1]))
-    heights = [values.numeric(each, at, "a value in a table") for each in numbers[1]]
-    return node_of(graph, LookupTable(spots, heights, *kinds)(Scalar(graph, number)))
-
-
 # Functions with special rules, by name.
 _CALLS: Final[dict[str, Rule]] = {
     "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
@@ -399,7 +361,8 @@ _CALLS: Final[dict[str, Rule]] = {
     ),
     "diff": _diff,
     "piecewise": _piecewise,
-    "Modelica.Math.Vectors.interpolate": _interpolate,
+    "Modelica.Math.Vectors.interpolate": interpolated,
+    **dict.fromkeys(TABLES, of_table),
     **dict.fromkeys(("min", "max"), _extreme),
     **dict.fromkeys(("sum", "product"), _total),
     "size": _size,

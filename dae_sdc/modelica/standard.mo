@@ -219,40 +219,16 @@ package Modelica
     end Types;
 
     package Tables
-      block CombiTable1Ds
-        constant Real table[:, :];
-        constant Integer columns[:] = 2:size(table, 2);
-        constant Types.Smoothness smoothness = Types.Smoothness.LinearSegments;
-        constant Types.Extrapolation extrapolation = Types.Extrapolation.LastTwoPoints;
-        constant Boolean tableOnFile = false;
-        constant Boolean verboseExtrapolation = false;
-        Interfaces.RealInput u;
-        Interfaces.RealOutput y[size(columns, 1)];
-      equation
-        assert(size(table, 2) > 1, "a table must have rows of x and y, [x1, y1; x2, y2; ...]");
-        for k in 1:size(columns, 1) loop
-          y[k] = Modelica.Math.Vectors.interpolate(table[:, 1], table[:, columns[k]], u, smoothness, extrapolation);
-        end for;
-      end CombiTable1Ds;
-
-      block CombiTable1Dv
-        constant Real table[:, :];
-        constant Integer columns[:] = 2:size(table, 2);
-        constant Types.Smoothness smoothness = Types.Smoothness.LinearSegments;
-        constant Types.Extrapolation extrapolation = Types.Extrapolation.LastTwoPoints;
-        constant Boolean tableOnFile = false;
-        constant Boolean verboseExtrapolation = false;
-        Interfaces.RealInput u[size(columns, 1)];
-        Interfaces.RealOutput y[size(columns, 1)];
-      equation
-        assert(size(table, 2) > 1, "a table must have rows of x and y, [x1, y1; x2, y2; ...]");
-        for k in 1:size(columns, 1) loop
-          y[k] = Modelica.Math.Vectors.interpolate(table[:, 1], table[:, columns[k]], u[k], smoothness, extrapolation);
-        end for;
-      end CombiTable1Dv;
-
-      block CombiTable1D = CombiTable1Dv;
+      block CombiTable1Ds = Modelica_Blocks_Tables_CombiTable1Ds;
+      block CombiTable1Dv = Modelica_Blocks_Tables_CombiTable1Dv;
+      block CombiTable1D = Modelica_Blocks_Tables_CombiTable1Dv;
+      block CombiTable2Ds = Modelica_Blocks_Tables_CombiTable2Ds;
+      block CombiTable2D = Modelica_Blocks_Tables_CombiTable2Ds;
     end Tables;
+
+    package Sources
+      block CombiTimeTable = Modelica_Blocks_Sources_CombiTimeTable;
+    end Sources;
   end Blocks;
 
   package SIunits "the name of version 3"

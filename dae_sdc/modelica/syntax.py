@@ -22,8 +22,7 @@ KEYWORDS: Final = frozenset(
     "while within".split()
 )
 
-# Largest number of names that are compared with an unknown one for a suggestion.
-MOST_COMPARED_NAMES: Final = 5000
+MOST_COMPARED_NAMES: Final = 5000  # Largest number of names that are compared with an unknown one.
 LONGEST_SHOWN_WORD: Final = 80  # Largest number of characters of a word in a message.
 
 _TOKEN: Final = re.compile(
@@ -79,8 +78,8 @@ class Source:
 
     def error(self, at: int, message: str) -> InputError:
         """An error with the line of a place in the text."""
-        longest = LONGEST_SHOWN_WORD
-        words = [word if len(word) <= longest else f"{word[:longest]}..." for word in message.split()]
+        longest = rf"(\S{{{LONGEST_SHOWN_WORD}}})\S+"
+        words = re.sub(longest, r"\1...", message).split()
         file, line = self.place(at)
         return InputError(f"{file}:{line}: {' '.join(words)}")
 
@@ -96,28 +95,24 @@ class Source:
 
 def similar(name: str, names: Iterable[str]) -> str:
     """A suggestion of the most similar known name, as the end of a message; empty without one."""
-    asked = name[:LONGEST_SHOWN_WORD]
-    close = difflib.get_close_matches(asked, list(names)[:MOST_COMPARED_NAMES], n=1)
+    close = difflib.get_close_matches(name[:LONGEST_SHOWN_WORD], [*names][:MOST_COMPARED_NAMES], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 
 def tokens(source: Source) -> list[Token]:
     """The words of a text, followed by a word of kind "end"."""
     text, words, at = source.text, list[Token](), 0
-    match_at = _TOKEN.match
-    while at < len(text):
-        match = match_at(text, at)
-        if match is None:
-            for beginning, what, end in _UNENDING:
-                if text.startswith(beginning, at):
-                    source.fail(at, f"a {what} that begins here never ends; close it with {end}")
-            character = text[at] if text[at].isprintable() else ascii(text[at])
-            what = f"the character {character} means nothing in Modelica"
-            source.fail(at, f"{what}; remove it or quote the name")
+    while (match := _TOKEN.match(text, at)) is not None:
         kind = match.lastgroup or ""
         if kind != "blank":
             words.append(Token("word" if match[0] in KEYWORDS else kind, match[0], at))
         at = match.end()
+    if at < len(text):
+        for beginning, what, end in _UNENDING:
+            if text.startswith(beginning, at):
+                source.fail(at, f"a {what} that begins here never ends; close it with {end}")
+        what = text[at] if text[at].isprintable() else ascii(text[at])
+        source.fail(at, f"the character {what} means nothing in Modelica; remove it or quote the name")
     return [*words, Token("end", "the end of the text", len(text))]
 
 
@@ -195,27 +190,25 @@ class Words:
 
     def note(self) -> str:
         """Take the description string if there is one; otherwise empty."""
-        if self.now.kind != "text":
-            return ""
-        text = self.string()
-        while self.takes("+"):
-            if self.now.kind != "text":
-                self.fail(f"a string is missing behind +, before {shown(self.now)}")
-            text += self.string()
-        return " ".join(text.split())
+        texts = self.listed(self.string, "+") if self.now.kind == "text" else []
+        return " ".join("".join(texts).split())
 
     def string(self) -> str:
         """Take a string, without its quotes and backslashes."""
+        if self.now.kind != "text":
+            self.fail(f"a string is missing behind +, before {shown(self.now)}")
         plain = self.take().text[1:-1]
         return re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[1]), plain, flags=re.DOTALL)
 
-    def skip_annotation(self) -> range:
-        """Skip an annotation if there is one; returns the indices of its words."""
+    def skip_annotation(self) -> list[int]:
+        """Skip an annotation if there is one; returns the indices of the words in no brackets within it."""
+        outer = list[int]()
         if not self.takes("annotation"):
-            return range(0)
-        first, begin, stack = self.p, self.now, [")"]
+            return outer
+        begin, stack = self.now, [")"]
         self.need("(", "behind annotation")
         while stack:
+            outer += [self.p] if len(stack) == 1 else []
             token = self.take()
             if token.kind == "end" or (token.text == ";" and stack[-1] != "]"):
                 self.fail("the brackets of an annotation that begin here are never closed", begin.at)
@@ -223,7 +216,7 @@ class Words:
                 stack.append(CLOSING[token.text])
             elif token.text in (")", "]", "}") and token.text != stack.pop():
                 self.fail(f"{token.text} closes another bracket", token.at)
-        return range(first, self.p)
+        return outer
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         """Raise InputError with the line of a place of the text, that of the next word if not given."""
@@ -244,10 +237,8 @@ class Words:
 
 def shown(token: Token) -> str:
     """The text of a word in messages."""
-    if token.kind == "end":
-        return token.text
     text = token.text if len(token.text) <= 40 else f"{token.text[:36]} ..."
-    return text if token.kind in ("name", "word", "number", "text", "quoted") else f"'{text}'"
+    return f"'{text}'" if token.kind in ("sign", "prefix") else text
 
 
 @dataclass_transform(eq_default=False)

@@ -9,14 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.dag import MOVING, Leaf, Op
 from dae_sdc.modelica import arithmetic, syntax
-from dae_sdc.modelica.arithmetic import (
-    FALSE,
-    MOST_ELEMENTS,
-    TRUE,
-    Condition,
-    Value,
-    shown,
-)
+from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, Condition, Value, shown
 from dae_sdc.modelica.library import Bound, Instance, Library, Scope, Variable, fields_of, member
 from dae_sdc.modelica.syntax import Expression, similar
 
@@ -58,6 +51,7 @@ class Values:
         self.initial: int | None = None  # The place of such a choice that depends on initial().
         # In a condition of one what holds at events alone, with its call.
         self.moments: dict[int, syntax.Call] | None = None
+        self.sampled: dict[int, syntax.Call] = {}  # Samples, each with its call, which hold at events alone.
         # What is asserted of unknowns and parameters with its place, and how its violation is told.
         self.asserted: Asserted = {}
         # What is asserted by what is evaluated, and the choices around it with the place in each.
@@ -104,7 +98,8 @@ class Values:
         if isinstance(value, Condition) and graph.op[value.node] is Op.LT:
             level, other = graph.args[value.node]
             value = other if level == graph.number("0.5") else None
-        return value if isinstance(value, int) and value in graph.leaves and value != graph.time() else None
+        is_unknown = isinstance(value, int) and value in graph.leaves and graph.leaves[value].kind == "u"
+        return value if is_unknown else None
 
     def before_event(self, unknown: int) -> int:
         """What stands for the value of an unknown before an event."""
@@ -394,6 +389,8 @@ class Values:
         """The symbol of a variable in equations; a parameter that depends on others is its expression."""
         if variable not in self._symbols:
             if variable in self._waiting:
+                if variable.type == "Integer" and not variable.variability:  # Equations are solved for it.
+                    return self.graph.variable(variable.name)
                 names = ", ".join(sorted(other.shown for other in self._waiting))
                 what = "the parameter " if variable.variability else ""
                 self.fail(variable.at, f"{what}{variable.shown} depends on itself: {names}")

@@ -26,8 +26,7 @@ from dae_sdc.modelica.syntax import KEYWORDS
 LONGEST_EXPRESSION: Final = 1_000_000  # Characters; what it shares is written at each place.
 _LANGUAGE: Final = Language({}, "{}^{}", {**TEXT.signs, Op.POW: ("^", 3)})
 _OF_EVENTS: Final = Language({}, signs=TEXT.signs, digits=False)
-# Functions that the language does not have.
-_FORMULAS: Final = {
+_FORMULAS: Final = {  # Of functions that the language does not have.
     Op.ASINH: "log({0} + sqrt({0}^2 + 1))",
     Op.ACOSH: "log({0} + sqrt({0}^2 - 1))",
     Op.ATANH: "0.5*log((1 + {0})/(1 - {0}))",
@@ -116,8 +115,6 @@ def event_text(graph: Graph, value: Any, discrete: Collection[str] = ()) -> str:
 
 
 class _Expressions(Conditions):
-    """Texts of nodes in Modelica."""
-
     choice, discrete = "(if {0} then {1} else {2})", None
 
     def _written(self, node: int) -> tuple[str, int]:
@@ -145,16 +142,14 @@ class _FlatClass:
         orders = dict(model.graph.jets_of(*model.roots, *model.simplified_roots.values()))
         highest = [orders.get(j, 0) for j in range(len(self.variables))]
         # Names of each unknown and of its derivatives but the highest, which are unknowns of their own.
-        self.chains, used = list[list[str]](), {*model.names, *model.parameter_names}
-        for variable, most in zip(self.variables, highest, strict=True):
-            chain = [variable.name]
+        self.chains, used = [[name] for name in model.names], {*model.names, *model.parameter_names}
+        for chain, most in zip(self.chains, highest, strict=True):
             for order in range(1, most):
-                name = f"der{order if order > 1 else ''}_{variable.name}"
+                name = f"der{order if order > 1 else ''}_{chain[0]}"
                 while name in used:
                     name += "_"
                 used.add(name)
                 chain.append(name)
-            self.chains.append(chain)
         self.is_state = [most > 0 and not v.discrete for v, most in zip(self.variables, highest, strict=True)]
         self.writer = _Expressions(model.graph, self.leaf, _LANGUAGE)
 
@@ -164,12 +159,10 @@ class _FlatClass:
         return quoted(self.model.parameter_names[leaf.index]) if leaf.kind == "p" else "time"
 
     def unknown(self, j: int, order: int) -> str:
-        """An unknown or one of its derivatives."""
         chain = self.chains[j]
         return quoted(chain[order]) if order < len(chain) else f"der({quoted(chain[-1])})"
 
     def lines(self) -> Iterator[str]:
-        """The lines of the class."""
         model, name = self.model, quoted(self.model.name)
         if model.held or model.redundant:
             raise InputError(f"{model.name} has equations of its start alone; write it before it is repaired")
@@ -209,7 +202,6 @@ class _FlatClass:
         yield f"  annotation({about});\nend {name};"
 
     def formula(self, formula: Formula) -> str:
-        """What follows parameters."""
         writer = _Expressions(formula.graph, lambda leaf: quoted(formula.names[leaf.index]), _LANGUAGE)
         return writer.text(formula.node)
 
@@ -309,7 +301,6 @@ class _Events:
             self.whens = [when for when in self.whens if when not in with_same] + [[*others, branch]]
 
     def refused(self, event: str, why: str) -> InputError:
-        """The error for an event that Modelica cannot have."""
         return InputError(f"the event '{event}' cannot be written in Modelica: {why}; leave it out")
 
     def condition(self, text: str, words: Collection[str]) -> tuple[str, bool]:
@@ -346,7 +337,6 @@ class _Events:
             raise self.refused(text, "a name in it is none of the model") from None
 
     def written(self, tree: ast.expr) -> str:
-        """A syntax tree as Modelica."""
         match tree:
             case ast.Constant(value):
                 return value if isinstance(value, str) else repr(value)
@@ -356,7 +346,7 @@ class _Events:
                 return f"{name.replace('arc', 'a')}({', '.join(map(self.written, arguments))})"
             case ast.BinOp(left, ast.Mod(), right):
                 return f"mod({self.written(left)}, {self.written(right)})"
-            case ast.BinOp(left, sign, right):
+            case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]):
                 return f"({self.written(left)} {_SIGNS[type(sign)]} {self.written(right)})"
             case ast.UnaryOp(sign, operand):
                 return f"({_SIGNS[type(sign)]}{self.written(operand)})"
@@ -364,8 +354,6 @@ class _Events:
                 return f"({f' {_SIGNS[type(sign)]} '.join(map(self.written, parts))})"
             case ast.IfExp(test, first, second):
                 return f"(if {self.written(test)} then {self.written(first)} else {self.written(second)})"
-            case ast.Compare(left, [sign], [right]):
-                return f"({self.written(left)} {_SIGNS[type(sign)]} {self.written(right)})"
         raise self.refused(ast.unparse(tree), "it is no unknown of the model, or no operation there")
 
 
