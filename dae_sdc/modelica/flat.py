@@ -29,7 +29,7 @@ class Vanishing(NamedTuple):
 
     at: int  # Its place in the text.
     expression: int  # The node of the expression.
-    where: str  # Name of the component in which it is.
+    where: str = ""  # Name of the component in which it is.
     note: str = ""  # Its description in the text.
 
 
@@ -118,19 +118,17 @@ class Reaction(NamedTuple):
     about: Mapping[str, Any]  # Further arguments of :meth:`Model.when`.
 
 
-def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterator[str]:
-    """The names of the variables that a when-equation, or one of its branches, assigns."""
-    inner: list[tuple[Sequence[Any], Scope]]
-    for item in branches:
+def assigned_by(values: Values, equations: Sequence[Equation], scope: Scope) -> Iterator[str]:
+    """The names of the variables that when-equations, or the equations of a branch of one, assign."""
+    for item in equations:
         match item:
-            case syntax.For(indices=indices, body=body):
-                inner = [(body, each) for each in scopes(values, indices, scope, item.at)]
-            case IfEquation():
-                inner = [([*item.branches, *item.other], scope)]
-            case tuple():
-                inner = [(item[1], scope)]
+            case syntax.For():
+                for inner in scopes(values, item.indices, scope, item.at):
+                    yield from assigned_by(values, item.body, inner)
+            case IfEquation() | syntax.When():
+                for body in (*(body for _, body in item.branches), getattr(item, "other", [])):
+                    yield from assigned_by(values, body, scope)
             case _:
-                inner = []
                 for at, part in targets_in([item]):
                     for target in arithmetic.elements(values.value(part, scope)):
                         unknown = values.unknown_of(target)
@@ -138,8 +136,6 @@ def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterat
                             what = "a when-equation assigns variables that have no other value"
                             values.fail(at, f"{what}; remove one, or write x = VALUE")
                         yield shown(values.graph.leaves[unknown])
-        for parts, each in inner:
-            yield from assigned_by(values, parts, each)
 
 
 # Where it is told, and arguments of :meth:`Model.when`.
@@ -412,10 +408,7 @@ class Connections:
     def connect(self, equation: syntax.Connect, scope: Scope) -> None:
         """Enter a connect-equation."""
         sides = equation.left, equation.right
-        left, right = (self.values.lookup(name, scope) for name in sides)
-        for name, end in zip(sides, (left, right), strict=True):
-            if end is None:
-                raise self.values.unknown(name, scope)
+        left, right = (self.values.required(name, scope) for name in sides)
         self._link(equation, (left, right), (_is_outside(sides[0], scope), _is_outside(sides[1], scope)))
 
     def _link(self, equation: syntax.Connect, ends: tuple[Any, Any], outside: tuple[bool, bool]) -> None:
@@ -461,35 +454,27 @@ class Connections:
 
     def equations(self, flows: list[Variable]) -> Iterator[Vanishing]:
         """The equations of all connections."""
-        up: dict[_Side, _Side] = {}
+        nets: dict[_Side, list[_Side]] = {}  # What is connected with a variable, and itself.
         first: dict[_Side, tuple[int, str]] = {}
         symbol, graph = self.values.symbol, self.values.graph
-
-        def top(key: _Side) -> _Side:
-            up.setdefault(key, key)
-            while up[key] != key:
-                up[key] = up[up[key]]
-                key = up[key]
-            return key
-
-        for at, (left, left_out), (right, right_out) in self._links:
-            of_left, of_right = top((left, left_out and left.flow)), top((right, right_out and right.flow))
-            if left.flow:
-                first.setdefault((left, left_out), (at, ""))
-                first.setdefault((right, right_out), (at, ""))
-            elif of_left != of_right:
-                yield Vanishing(at, graph.sub(symbol(left), symbol(right)), "")
-            up[of_right] = of_left
+        for at, *both in self._links:
+            for side in both if both[0][0].flow else ():
+                first.setdefault(side, (at, ""))
+            sides = [(variable, outside and variable.flow) for variable, outside in both]
+            few, many = sorted((nets.setdefault(side, [side]) for side in sides), key=len)
+            if few is not many:
+                many += few
+                nets.update(dict.fromkeys(few, many))
+                if not sides[0][0].flow:
+                    yield Vanishing(at, graph.sub(*(symbol(variable) for variable, _ in sides)))
         for variable in flows:
             first.setdefault((variable, False), (variable.at, variable.shown.rpartition(".")[0]))
-        sums: dict[_Side, list[_Side]] = {}
-        for key in first:
-            sums.setdefault(top(key), []).append(key)
-        for keys in sums.values():
-            at, where = first[keys[0]]
-            terms = [
-                graph.neg(symbol(variable)) if outside else symbol(variable) for variable, outside in keys
-            ]
+        sums: dict[int, list[_Side]] = {}
+        for side in first:
+            sums.setdefault(id(nets.setdefault(side, [side])), []).append(side)
+        for net in sums.values():
+            terms = [graph.neg(symbol(each)) if outside else symbol(each) for each, outside in net]
+            at, where = first[net[0]]
             yield Vanishing(at, graph.add(*terms), where)
 
 
@@ -542,7 +527,6 @@ class Flat:
         self.variables: list[Variable] = []  # Unknowns, parameters and constants.
         self._written: list[tuple[list[Equation], Scope]] = []
         self._initial: list[tuple[list[Equation], Scope]] = []
-        self._algorithms: list[tuple[list[syntax.Statement], Scope]] = []
         # What algorithms compute: place in the text, variable, its value.
         self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
         self._flows: list[Variable] = []
@@ -566,7 +550,7 @@ class Flat:
                 self._define(variable, expression.at, expression, partial(values.bound, variable.value))
         whens = [(item, scope) for item, scope in written if isinstance(item, syntax.When)]
         for when in whens:
-            names = {*assigned_by(values, when[0].branches, when[1])}
+            names = {*assigned_by(values, [when[0]], when[1])}
             if twice := sorted(names & {*values.discrete, *values.defined}):
                 what = f"two when-equations give {twice[0]} a value"
                 self.fail(when[0].at, f"{what}; write elsewhen in one of them")
@@ -575,8 +559,7 @@ class Flat:
         for item, scope in written:
             if isinstance(item, syntax.Connect):
                 connections.connect(item, scope)
-        for algorithm in self._algorithms:
-            self._compute(*algorithm)
+        written.sort(key=lambda pair: not isinstance(pair[0], syntax.Algorithm))
         written = [pair for item in written for pair in self._undefined(*item)]
         connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
         values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
@@ -663,6 +646,8 @@ class Flat:
 
     def _undefined(self, equation: Single, scope: Scope) -> Iterator[tuple[Single, Scope]]:
         """What is left of an equation; Boolean and Integer variables that it gives a value keep that."""
+        if isinstance(equation, syntax.Algorithm):
+            self._compute(equation.body, scope)
         if not isinstance(equation, Equal):
             yield equation, scope
             return
@@ -710,10 +695,8 @@ class Flat:
         outcome = cache(partial(section, self.values, statements, scope))
         self._outcomes.append(outcome)
         for target in assigned_in(statements):
-            member = self.values.lookup(syntax.Name(target.at, [(str(target), [])]), scope)
-            if member is None:
-                raise self.values.unknown(target, scope)
-            leaves = [*leaves_of(member)]
+            whole = syntax.Name(target.at, [(str(target), [])])
+            leaves = [*leaves_of(self.values.required(whole, scope))]
             if any(isinstance(variable, Variable) and variable.variability for variable, _ in leaves):
                 self.fail(target.at, f"{target} cannot be assigned; assign variables")
             self._give(target.at, leaves, statements, partial(lambda name: outcome()[name], str(target)))
@@ -775,13 +758,7 @@ class Flat:
             self.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
         if definition.kind == "function":
             self.fail(definition.at, f"function {definition.name} is used like a model")
-        names: set[str] = set()
-        for element in definition.elements:
-            if isinstance(element, syntax.Component):
-                if element.name in names:
-                    self.fail(element.at, f"{element.name} is declared twice; rename or remove one")
-                names.add(element.name)
-        scope = Scope(instance, definition)
+        scope, names = Scope(instance, definition), dict[str, int]()
         for element in sorted(definition.elements, key=_rank):
             declared = Change.of(element.modification, element.at, scope)
             if isinstance(element, syntax.Extends):
@@ -793,8 +770,10 @@ class Flat:
                 continue
             word = element.name
             if word in instance.members:
-                what = f"{word} is declared twice, here and in a class that is extended"
-                self.fail(element.at, f"{what}; rename one")
+                where = "" if word in names else ", here and in a class that is extended"
+                at = max(element.at, names.get(word, 0))
+                self.fail(at, f"{word} is declared twice{where}; rename or remove one")
+            names[word] = element.at
             if element.flow and definition.kind not in ("connector", "record"):
                 self.fail(element.at, f"{word} is a flow, but {definition.name} is no connector")
             declared.final = declared.final or (element.final and declared.bound is not None)
@@ -807,8 +786,8 @@ class Flat:
         self._written.append((definition.equations, scope))
         for statements in definition.algorithms:
             whens = [item for item in statements if isinstance(item, syntax.When)]
-            self._written.append(([*whens], scope))
-            self._algorithms.append(([item for item in statements if item not in whens], scope))
+            others = [item for item in statements if item not in whens]
+            self._written.append(([*whens, syntax.Algorithm(definition.at, others)], scope))
         self._initial.append((definition.initial, scope))
         for word, part in (more or change).parts.items():
             if word not in instance.members:

@@ -57,11 +57,11 @@ class Scope:
 
     instance: Instance | None
     definition: syntax.ClassDefinition
-    locals: dict[str, Any] | None = None
+    locals: dict[str, Any] = field(default_factory=dict)
 
     def inner(self, values: dict[str, Any]) -> Scope:
         """The scope with further local values."""
-        return Scope(self.instance, self.definition, {**(self.locals or {}), **values})
+        return Scope(self.instance, self.definition, {**self.locals, **values})
 
 
 def member(name: Name, instance: Instance) -> tuple[Member, syntax.NameParts] | None:
