@@ -22,7 +22,7 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     if not isinstance(function, ClassDefinition) or function.built_in:
         values.fail(call.at, f"{call.function} is no function with several results")
     name = function.name
-    components = _components(values, function)
+    components = values.library.components(function)
     is_record = function.kind == "record"
     inputs = [each.name for each in components if is_record or each.causality == "input"]
     outputs = [each.name for each in components if each.causality == "output"]
@@ -53,8 +53,7 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             counts = [
                 values.integer(size, inner, f"the size of {component.name}") for size in component.sizes
             ]
-            nothing = values.graph.parameter(NOTHING)
-            inside[component.name] = arithmetic.filled(nothing, counts) if min(counts) else []
+            inside[component.name] = arithmetic.filled(values.graph.parameter(NOTHING), counts)
     if is_record:
         return [inside]
     carry_out(values, [item for part in function.algorithms for item in part], inner)
@@ -62,11 +61,6 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
         if output not in inside or _is_open(values, inside[output]):
             values.fail(function.at, f"function {name} gives {output} no value; add an algorithm")
     return [inside[output] for output in outputs]
-
-
-def _components(values: Values, function: ClassDefinition) -> list[syntax.Component]:
-    parts = (part for base in values.library.with_bases(function) for part in base.elements)
-    return [part for part in parts if isinstance(part, syntax.Component)]
 
 
 def _is_open(values: Values, value: Value) -> bool:
@@ -174,7 +168,8 @@ def _assign(values: Values, item: syntax.Equal, scope: Scope) -> None:
         assert isinstance(target, syntax.Name)
         is_function = scope.instance is None
         (word, subscripts), *fields = target.parts if is_function else [(str(target), target.parts[-1][1])]
-        known = {part.name: part for part in _components(values, scope.definition)} if is_function else {}
+        components = values.library.components(scope.definition) if is_function else []
+        known = {part.name: part for part in components}
         if is_function and word not in known:
             values.fail(item.at, f"{target} is no variable of function {scope.definition.name}")
         if word in known and known[word].causality == "input":

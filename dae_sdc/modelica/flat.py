@@ -356,38 +356,39 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | 
     if isinstance(equation, syntax.Assert):
         values.require(equation.at, *said(values, equation, scope))
         return
-    if not isinstance(equation, Equal | IfEquation | syntax.Algorithm):
+    if isinstance(equation, IfEquation):
+        yield from vanishing(values, equation, scope)
+        return
+    if not isinstance(equation, Equal | syntax.Algorithm):
         values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
-    if not isinstance(equation, IfEquation):
-        left, right = (arithmetic.elements(side) for side in sides_of(values, equation, scope))
-        pairs = list(zip(left, right, strict=False))
-        found = [_started(values, pair, equation) for pair in pairs]
-        if len(left) == len(right) and all(start is not None for start in found):
-            yield from (start for start in found if start is not None)
-            return
-    if isinstance(equation, syntax.Algorithm):
-        changes, at, changed = dict[Any, int](), equation.at, {*values.discrete, *values.calculated}
+    left, right = (arithmetic.elements(side) for side in sides_of(values, equation, scope))
+    pairs, at = list(zip(left, right, strict=False)), equation.at
+    known = [start for pair in pairs if (start := _started(values, pair, at)) is not None]
+    if len(left) == len(right) == len(known):
+        yield from known
+    elif isinstance(equation, Equal):
+        yield from vanishing(values, equation, scope)
+    else:
+        changes, changed = dict[Any, int](), {*values.discrete, *values.calculated}
         for each, value in pairs:
             target = values.unknown_of(each)
             if target is not None and shown(values.graph.leaves[target]) in changed:
                 changes[target] = values.truth(value, at)
             else:
                 sides = [values.as_number(side, at) for side in (each, value)]
-                yield Vanishing(at, values.check(values.graph.sub(*sides), at), "")
+                yield Vanishing(at, values.check(values.graph.sub(*sides), at))
         if changes:  # What depends on time is told by the event at the start.
             yield Reaction(at, INITIAL, changes, {"implicit": True})
-        return
-    yield from vanishing(values, equation, scope)
 
 
-def _started(values: Values, pair: tuple[Value, Value], equation: Single) -> _Start | None:
+def _started(values: Values, pair: tuple[Value, Value], at: int) -> _Start | None:
     """The start value that an initial equation gives; None for an equation that has to be solved."""
     for side, other in (pair, pair[::-1]):
         unknown = values.unknown_of(side)
         if unknown is not None and not isinstance(other, dict | str):
-            value = values.check(values.truth(other, equation.at), equation.at)
+            value = values.check(values.truth(other, at), at)
             if not values.graph.mark[value] & MOVING:
-                return equation.at, values.graph.leaves[unknown], value
+                return at, values.graph.leaves[unknown], value
     return None
 
 
@@ -878,11 +879,10 @@ class Flat:
     def _fields(self, record: ClassDefinition, change: Change, bound: Bound) -> Change:
         """The modification by which every field of a record gets its part of a value."""
         parts = dict(change.parts)
-        for element in (part for each in self.library.with_bases(record) for part in each.elements):
-            if isinstance(element, syntax.Component):
-                at, word = bound.expression.at, element.name
-                field = Bound(syntax.Field(at, bound.expression, word), bound.scope, bound.index)
-                parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
+        for word in (component.name for component in self.library.components(record)):
+            at = bound.expression.at
+            field = Bound(syntax.Field(at, bound.expression, word), bound.scope, bound.index)
+            parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
         return replace(change, bound=None, parts=parts)
 
     def _variable(self, shown: str, kind: _Kind, base: str, change: Change) -> Variable:

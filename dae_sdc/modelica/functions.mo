@@ -59,6 +59,22 @@ algorithm
   y := {x1 + (x2 - x1)/(n - 1)*(i - 1) for i in 1:n};
 end linspace;
 
+function div
+  input Real x;
+  input Real y;
+  output Real quotient "rounded towards zero";
+algorithm
+  quotient := sign(x/y)*floor(abs(x/y));
+end div;
+
+function rem
+  input Real x;
+  input Real y;
+  output Real rest;
+algorithm
+  rest := x - div(x, y)*y;
+end rem;
+
 function semiLinear
   input Real x;
   input Real positiveSlope;

@@ -128,12 +128,8 @@ def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
 
 
 def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
-    whole: list[Value] = []
-    for row in item.rows:
-        parts = [arithmetic.as_matrix(values.value(part, scope)) for part in row]
-        if len({len(part) for part in parts}) > 1:
-            values.fail(item.at, "the parts of a row of a matrix have different heights")
-        whole += [[element for line in lines for element in line] for lines in zip(*parts, strict=True)]
+    rows = [[arithmetic.as_matrix(values.value(part, scope)) for part in row] for row in item.rows]
+    whole: list[Any] = arithmetic.joined_along(1, [arithmetic.joined_along(2, parts) for parts in rows])
     if len({len(line) for line in whole}) > 1:
         values.fail(item.at, "the rows of a matrix have different lengths")
     return whole
