@@ -145,10 +145,8 @@ _Told: TypeAlias = list[tuple[Condition, dict[str, Any]]]
 def _happening(
     values: Values, equations: list[Equation], scope: Scope, now: dict[int, int]
 ) -> tuple[dict[int, int], set[int], _Told]:
-    """New values by a branch of a when-equation, the states among what has them, and what is told.
-
-    In an algorithm, ``now`` has the values so far of what it assigns, for which their names stand.
-    """
+    """New values by a branch of a when-equation, the states among what has them, and what is told."""
+    # In an algorithm, what stands in ``now`` are the values so far of what it assigns.
     changes, states, told, graph = dict[int, int](), set[int](), _Told(), values.graph
     for item, inside in unrolled(values, equations, scope):
         pairs: list[tuple[Any, int]] = []
@@ -429,13 +427,13 @@ class Connections:
             elif not left.variability:
                 self._links.append((equation.at, (left, outside[0]), (right, outside[1])))
             return
+        pair = f"{equation.left} and {equation.right}"
         if not isinstance(left, Instance) or not isinstance(right, Instance):
-            self.fail(equation.at, f"{equation.left} and {equation.right} do not fit; {_HOW_TO_CONNECT}")
+            self.fail(equation.at, f"{pair} do not fit; {_HOW_TO_CONNECT}")
         for instance, name in ((left, equation.left), (right, equation.right)):
             if instance.definition.kind in ("model", "block"):
                 self.fail(equation.at, f"{name} is no connector; {_HOW_TO_CONNECT}")
         if left.members.keys() != right.members.keys():
-            pair = f"{equation.left} and {equation.right}"
             self.fail(equation.at, f"{pair} have different variables; {_HOW_TO_CONNECT}")
         for word in left.members:
             self._link(equation, (left.members[word], right.members[word]), outside)
@@ -481,9 +479,7 @@ class Connections:
 
 def _is_outside(name: syntax.Name, scope: Scope) -> bool:
     """Whether a connector belongs to the class itself, and not to one of its components."""
-    if scope.instance is None:
-        return False
-    first = scope.instance.members.get(name.parts[0][0])
+    first = scope.instance.members.get(name.parts[0][0]) if scope.instance is not None else None
     while isinstance(first, list):
         first = first[0] if first else None
     return isinstance(first, Variable) or (isinstance(first, Instance) and first.connector)
@@ -530,6 +526,7 @@ class Flat:
         self._initial: list[tuple[list[Equation], Scope]] = []
         # What algorithms compute: place in the text, variable, its value.
         self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
+        self._held: list[_Held] = []
         self._flows: list[Variable] = []
         self._outcomes: list[Callable[[], object]] = []  # The values at the ends of algorithms.
         self.reactions: list[Reaction] = []
@@ -544,7 +541,6 @@ class Flat:
             if variable.variability:
                 values.symbol(variable)
         written, initial = self._unrolled(self._written), self._unrolled(self._initial)
-        self._held: list[_Held] = []
         for variable in self.variables:
             if variable.value is not None and not variable.variability and variable.type != "Real":
                 expression = variable.value.expression
@@ -568,7 +564,7 @@ class Flat:
         for item, scope in written:
             if isinstance(item, Equal | IfEquation):
                 self.equations += vanishing(values, item, scope)
-            self._require_few_equations(self.equations, item.at)
+            self._require_few(len(self.equations), item.at)
         for at, variable, value in self._computed:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, values.graph.sub(values.symbol(variable), number), ""))
@@ -714,15 +710,14 @@ class Flat:
 
     def _unrolled(self, section: Iterable[tuple[list[Equation], Scope]]) -> list[tuple[Single, Scope]]:
         single: list[tuple[Single, Scope]] = []
-        for equations, scope in section:
-            for item in unrolled(self.values, equations, scope):
-                single.append(item)
-                self._require_few_equations(single, item[0].at)
+        for item in (item for part in section for item in unrolled(self.values, *part)):
+            single.append(item)
+            self._require_few(len(single), item[0].at)
         return single
 
-    def _require_few_equations(self, equations: Sequence[Any], at: int) -> None:
-        if len(equations) > (most := MOST_ELEMENTS + 2 * len(self.variables)):
-            self.fail(at, f"there are more than {most} equations")
+    def _require_few(self, count: int, at: int, most: int = 0, what: str = "equations") -> None:
+        if count > (most := most or MOST_ELEMENTS + 2 * len(self.variables)):
+            self.fail(at, f"there are more than {most} {what}")
 
     def _of_declarations(self) -> Iterator[Vanishing]:
         """The equations of discrete unknowns, which events alone change, then those of declared values."""
@@ -851,13 +846,14 @@ class Flat:
     ) -> Member:
         """A component, or an array of components; ``index`` has the subscripts of one in an array."""
         base, counts = kind.base, kind.counts[len(index) :]
-        self._require_few(math.prod(counts), kind)
+        limit = kind.element.at, MOST_VARIABLES, "variables and components"
+        self._require_few(self._count + math.prod(counts), *limit)
         if counts:
             members, size, before = list[Member](), counts[0], self._count
             for k in range(size):
                 members.append(self._member(shown, kind, change.element(k, size), outer, (*index, k + 1)))
                 if k == 0:  # the others have as many parts
-                    self._require_few((size - 1) * (self._count - before), kind)
+                    self._require_few(self._count + (size - 1) * (self._count - before), *limit)
             return members
         if index:
             shown = f"{shown}[{','.join(map(str, index))}]"
@@ -871,10 +867,6 @@ class Flat:
         instance = Instance(shown, base, connector=kind.connector, variability=kind.variability)
         self._fill(instance, [*outer, base], change)
         return instance
-
-    def _require_few(self, more: int, kind: _Kind) -> None:
-        if self._count + more > MOST_VARIABLES:
-            self.fail(kind.element.at, f"there are more than {MOST_VARIABLES} variables and components")
 
     def _fields(self, record: ClassDefinition, change: Change, bound: Bound) -> Change:
         """The modification by which every field of a record gets its part of a value."""

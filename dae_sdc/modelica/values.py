@@ -222,10 +222,9 @@ class Values:
             if str(leaf.index) in _FIXED:
                 return _FIXED[str(leaf.index)]
             variable = self.variables[str(leaf.index)]
-            number = self.numbers.get(variable)
-            if number is None:
+            if variable not in self.numbers:
                 raise InputError(f"{what} needs a value of parameter {variable.shown}; give it one")
-            return number
+            return self.numbers[variable]
 
         node = value.node if isinstance(value, Condition) else value
         number = float(self.wrapped(at, self.graph.numeric, [node], number_of, self._known)[0])
