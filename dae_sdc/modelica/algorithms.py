@@ -22,7 +22,7 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     if not isinstance(function, ClassDefinition) or function.built_in:
         values.fail(call.at, f"{call.function} is no function with several results")
     name = function.name
-    components = _components(values, function)
+    components = values.library.components(function)
     is_record = function.kind == "record"
     inputs = [each.name for each in components if is_record or each.causality == "input"]
     outputs = [each.name for each in components if each.causality == "output"]
@@ -53,20 +53,14 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             counts = [
                 values.integer(size, inner, f"the size of {component.name}") for size in component.sizes
             ]
-            nothing = values.graph.parameter(NOTHING)
-            inside[component.name] = arithmetic.filled(nothing, counts) if min(counts) else []
+            inside[component.name] = arithmetic.filled(values.graph.parameter(NOTHING), counts)
     if is_record:
         return [inside]
-    carry_out(values, [item for part in function.algorithms for item in part], inside, inner)
+    carry_out(values, [item for part in function.algorithms for item in part], inner)
     for output in outputs:
         if output not in inside or _is_open(values, inside[output]):
             values.fail(function.at, f"function {name} gives {output} no value; add an algorithm")
     return [inside[output] for output in outputs]
-
-
-def _components(values: Values, function: ClassDefinition) -> list[syntax.Component]:
-    parts = (part for base in values.library.with_bases(function) for part in base.elements)
-    return [part for part in parts if isinstance(part, syntax.Component)]
 
 
 def _is_open(values: Values, value: Value) -> bool:
@@ -81,7 +75,7 @@ def section(values: Values, statements: Sequence[Statement], scope: Scope) -> di
     for name in names:
         member = values.lookup(Name(0, [(name, [])]), scope)
         inside[name] = arithmetic.mapped(partial(_begin, values), member)
-    if word := carry_out(values, statements, inside, Scope(scope.instance, scope.definition, inside)):
+    if word := carry_out(values, statements, Scope(scope.instance, scope.definition, inside)):
         values.fail(statements[0].at, f"{word} in a model is not understood; write it in a function")
     for name in names:
         if _is_open(values, inside[name]):
@@ -114,20 +108,20 @@ def targets_in(statements: Sequence[Any]) -> Iterator[tuple[int, syntax.Expressi
             yield from ((part.at, item) for item in left if not isinstance(item, syntax.Every))
 
 
-def carry_out(values: Values, statements: Sequence[Statement], inside: dict[str, Value], scope: Scope) -> str:
-    """Carry out statements on local values; the word by which they were left, or an empty one."""
+def carry_out(values: Values, statements: Sequence[Statement], scope: Scope) -> str:
+    """Carry out statements on the local values; the word by which they were left, or an empty one."""
     for statement in statements:
         values.spend(1, statement.at)
         word = ""
         match statement:
             case syntax.Equal(reinit=False):
-                _assign(values, statement, inside, scope)
+                _assign(values, statement, scope)
             case syntax.Leave():
                 word = statement.word
             case syntax.IfEquation():
-                word = _choose(values, statement, inside, scope)
+                word = _choose(values, statement, scope)
             case syntax.For() | syntax.While():
-                word = _repeat(values, statement, inside, scope)
+                word = _repeat(values, statement, scope)
             case syntax.Assert():
                 values.require(statement.at, *said(values, statement, scope))
             case _:
@@ -169,18 +163,20 @@ def targets_and_values(
     return [(target, value) for target, value in pairs if not isinstance(target, syntax.Every)]
 
 
-def _assign(values: Values, item: syntax.Equal, inside: dict[str, Value], scope: Scope) -> None:
+def _assign(values: Values, item: syntax.Equal, scope: Scope) -> None:
     for target, new in targets_and_values(values, item, scope, "are assigned"):
         assert isinstance(target, syntax.Name)
         is_function = scope.instance is None
         (word, subscripts), *fields = target.parts if is_function else [(str(target), target.parts[-1][1])]
-        known = {part.name: part for part in _components(values, scope.definition)} if is_function else {}
+        components = values.library.components(scope.definition) if is_function else []
+        known = {part.name: part for part in components}
         if is_function and word not in known:
             values.fail(item.at, f"{target} is no variable of function {scope.definition.name}")
         if word in known and known[word].causality == "input":
             what = f"{word} is an input of function {scope.definition.name}"
             values.fail(item.at, f"{what}; it cannot be assigned")
-        inside[word] = _replaced(values, inside.get(word), [("", subscripts), *fields], new, target, scope)
+        old, parts = scope.locals.get(word), [("", subscripts), *fields]
+        scope.locals[word] = _replaced(values, old, parts, new, target, scope)
 
 
 def _replaced(values: Values, old: Value, parts: NameParts, new: Value, name: Name, scope: Scope) -> Value:
@@ -212,47 +208,44 @@ def _replaced(values: Values, old: Value, parts: NameParts, new: Value, name: Na
     return array
 
 
-def _choose(values: Values, item: syntax.IfEquation, inside: dict[str, Value], scope: Scope) -> str:
+def _choose(values: Values, item: syntax.IfEquation, scope: Scope) -> str:
     tests, bodies = values.cases(item, scope)
     if len(bodies) == 1:
-        return carry_out(values, bodies[0], inside, scope)
-    before, ends = dict(inside), list[dict[str, Value]]()
+        return carry_out(values, bodies[0], scope)
+    ends = list[dict[str, Value]]()
     for body in values.in_cases(tests, bodies):
-        inside.clear()
-        inside.update(before)
-        if word := carry_out(values, body, inside, scope):
+        inner = scope.inner({})
+        if word := carry_out(values, body, inner):
             values.fail(item.at, f"{word} depends on an unknown here; write if without it")
-        ends.append(dict(inside))
-    inside.clear()
+        ends.append(inner.locals)
     for name in ends[0]:
         news = [end.get(name) for end in ends]
         if all(new == news[0] for new in news):
-            inside[name] = news[0]
+            scope.locals[name] = news[0]
         elif all(new is not None for new in news):
-            inside[name] = values.wrapped(item.at, values.graph.chosen, tests, news)
+            scope.locals[name] = values.wrapped(item.at, values.graph.chosen, tests, news)
     return ""
 
 
-def _repeat(values: Values, item: syntax.For | syntax.While, inside: dict[str, Value], scope: Scope) -> str:
+def _repeat(values: Values, item: syntax.For | syntax.While, scope: Scope) -> str:
     if isinstance(item, syntax.While):
         for _ in range(MOST_ELEMENTS):
             condition = values.condition(item.test, scope)
             if values.decided(condition, item.at, "the condition of while") == FALSE:
                 return ""
-            if word := carry_out(values, item.body, inside, scope):
+            if word := carry_out(values, item.body, scope):
                 return word if word == "return" else ""
         values.fail(item.at, f"while goes on for more than {MOST_ELEMENTS} turns")
     (name, where), *further = item.indices
     turns = values.value(where, scope)
     if not isinstance(turns, list):
         values.fail(where.at, "an index needs a range, such as 1:3")
-    word, hidden = "", inside.get(name)
+    word, hidden = "", {key: old for key, old in scope.locals.items() if key == name}
+    body = [syntax.For(item.at, further, item.body)] if further else item.body
     for turn in turns:
-        inside[name] = turn
-        body = [syntax.For(item.at, further, item.body)] if further else item.body
-        if word := carry_out(values, body, inside, scope):
+        scope.locals[name] = turn
+        if word := carry_out(values, body, scope):
             break
-    inside.pop(name, None)
-    if hidden is not None:
-        inside[name] = hidden
+    scope.locals.pop(name, None)
+    scope.locals.update(hidden)
     return word if word == "return" else ""

@@ -289,11 +289,6 @@ class Algebra(Graph):
 _SEVERAL: Final = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX})
 
 
-def _div(a: Any, b: Any) -> Any:
-    """The quotient of two numbers, rounded towards zero."""
-    return np.sign(a / b) * np.floor(abs(a / b))
-
-
 _ARCS: Final = "sin cos tan sinh cosh tanh".split()
 # Functions of numbers by name, each with the number of its arguments.
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
@@ -301,7 +296,6 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     **{f"{word}{name}": (1, methodcaller(f"arc{name}")) for name in _ARCS for word in ("a", "arc")},
     **{"ln": (1, methodcaller("log")), "signum": (1, methodcaller("sign")), "abs": (1, abs)},
     **{"integer": (1, methodcaller("floor")), "atan2": (2, np.arctan2), "mod": (2, operator.mod)},
-    **{"div": (2, _div), "rem": (2, lambda a, b: a - _div(a, b) * b)},
 }
 # Constants of ``Modelica.Constants`` beside those that a text gives their numbers.
 CONSTANTS: Final = ("pi", "e")
@@ -394,7 +388,9 @@ def as_matrix(value: Value) -> list[list[Value]]:
 
 
 def joined_along(dimension: int, arrays: Sequence[Value]) -> Value:
-    """Arrays joined along a dimension, from 1."""
+    """Arrays joined along a dimension, from 1; raises :class:`InputError` if their other sizes differ."""
     if dimension == 1:
         return [part for array in arrays for part in array]
+    if len({len(array) for array in arrays}) > 1:
+        raise InputError("the parts of a row of a matrix have different heights")
     return [joined_along(dimension - 1, parts) for parts in zip(*arrays, strict=True)]

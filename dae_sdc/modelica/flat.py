@@ -29,7 +29,7 @@ class Vanishing(NamedTuple):
 
     at: int  # Its place in the text.
     expression: int  # The node of the expression.
-    where: str  # Name of the component in which it is.
+    where: str = ""  # Name of the component in which it is.
     note: str = ""  # Its description in the text.
 
 
@@ -118,19 +118,17 @@ class Reaction(NamedTuple):
     about: Mapping[str, Any]  # Further arguments of :meth:`Model.when`.
 
 
-def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterator[str]:
-    """The names of the variables that a when-equation, or one of its branches, assigns."""
-    inner: list[tuple[Sequence[Any], Scope]]
-    for item in branches:
+def assigned_by(values: Values, equations: Sequence[Equation], scope: Scope) -> Iterator[str]:
+    """The names of the variables that when-equations, or the equations of a branch of one, assign."""
+    for item in equations:
         match item:
-            case syntax.For(indices=indices, body=body):
-                inner = [(body, each) for each in scopes(values, indices, scope, item.at)]
-            case IfEquation():
-                inner = [([*item.branches, *item.other], scope)]
-            case tuple():
-                inner = [(item[1], scope)]
+            case syntax.For():
+                for inner in scopes(values, item.indices, scope, item.at):
+                    yield from assigned_by(values, item.body, inner)
+            case IfEquation() | syntax.When():
+                for body in (*(body for _, body in item.branches), getattr(item, "other", [])):
+                    yield from assigned_by(values, body, scope)
             case _:
-                inner = []
                 for at, part in targets_in([item]):
                     for target in arithmetic.elements(values.value(part, scope)):
                         unknown = values.unknown_of(target)
@@ -138,8 +136,6 @@ def assigned_by(values: Values, branches: Sequence[Any], scope: Scope) -> Iterat
                             what = "a when-equation assigns variables that have no other value"
                             values.fail(at, f"{what}; remove one, or write x = VALUE")
                         yield shown(values.graph.leaves[unknown])
-        for parts, each in inner:
-            yield from assigned_by(values, parts, each)
 
 
 # Where it is told, and arguments of :meth:`Model.when`.
@@ -149,10 +145,8 @@ _Told: TypeAlias = list[tuple[Condition, dict[str, Any]]]
 def _happening(
     values: Values, equations: list[Equation], scope: Scope, now: dict[int, int]
 ) -> tuple[dict[int, int], set[int], _Told]:
-    """New values by a branch of a when-equation, the states among what has them, and what is told.
-
-    In an algorithm, ``now`` has the values so far of what it assigns, for which their names stand.
-    """
+    """New values by a branch of a when-equation, the states among what has them, and what is told."""
+    # In an algorithm, what stands in ``now`` are the values so far of what it assigns.
     changes, states, told, graph = dict[int, int](), set[int](), _Told(), values.graph
     for item, inside in unrolled(values, equations, scope):
         pairs: list[tuple[Any, int]] = []
@@ -360,38 +354,39 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | 
     if isinstance(equation, syntax.Assert):
         values.require(equation.at, *said(values, equation, scope))
         return
-    if not isinstance(equation, Equal | IfEquation | syntax.Algorithm):
+    if isinstance(equation, IfEquation):
+        yield from vanishing(values, equation, scope)
+        return
+    if not isinstance(equation, Equal | syntax.Algorithm):
         values.fail(equation.at, "an initial equation must be an equation of two sides, or if")
-    if not isinstance(equation, IfEquation):
-        left, right = (arithmetic.elements(side) for side in sides_of(values, equation, scope))
-        pairs = list(zip(left, right, strict=False))
-        found = [_started(values, pair, equation) for pair in pairs]
-        if len(left) == len(right) and all(start is not None for start in found):
-            yield from (start for start in found if start is not None)
-            return
-    if isinstance(equation, syntax.Algorithm):
-        changes, at, changed = dict[Any, int](), equation.at, {*values.discrete, *values.calculated}
+    left, right = (arithmetic.elements(side) for side in sides_of(values, equation, scope))
+    pairs, at = list(zip(left, right, strict=False)), equation.at
+    known = [start for pair in pairs if (start := _started(values, pair, at)) is not None]
+    if len(left) == len(right) == len(known):
+        yield from known
+    elif isinstance(equation, Equal):
+        yield from vanishing(values, equation, scope)
+    else:
+        changes, changed = dict[Any, int](), {*values.discrete, *values.calculated}
         for each, value in pairs:
             target = values.unknown_of(each)
             if target is not None and shown(values.graph.leaves[target]) in changed:
                 changes[target] = values.truth(value, at)
             else:
                 sides = [values.as_number(side, at) for side in (each, value)]
-                yield Vanishing(at, values.check(values.graph.sub(*sides), at), "")
+                yield Vanishing(at, values.check(values.graph.sub(*sides), at))
         if changes:  # What depends on time is told by the event at the start.
             yield Reaction(at, INITIAL, changes, {"implicit": True})
-        return
-    yield from vanishing(values, equation, scope)
 
 
-def _started(values: Values, pair: tuple[Value, Value], equation: Single) -> _Start | None:
+def _started(values: Values, pair: tuple[Value, Value], at: int) -> _Start | None:
     """The start value that an initial equation gives; None for an equation that has to be solved."""
     for side, other in (pair, pair[::-1]):
         unknown = values.unknown_of(side)
         if unknown is not None and not isinstance(other, dict | str):
-            value = values.check(values.truth(other, equation.at), equation.at)
+            value = values.check(values.truth(other, at), at)
             if not values.graph.mark[value] & MOVING:
-                return equation.at, values.graph.leaves[unknown], value
+                return at, values.graph.leaves[unknown], value
     return None
 
 
@@ -412,10 +407,7 @@ class Connections:
     def connect(self, equation: syntax.Connect, scope: Scope) -> None:
         """Enter a connect-equation."""
         sides = equation.left, equation.right
-        left, right = (self.values.lookup(name, scope) for name in sides)
-        for name, end in zip(sides, (left, right), strict=True):
-            if end is None:
-                raise self.values.unknown(name, scope)
+        left, right = (self.values.required(name, scope) for name in sides)
         self._link(equation, (left, right), (_is_outside(sides[0], scope), _is_outside(sides[1], scope)))
 
     def _link(self, equation: syntax.Connect, ends: tuple[Any, Any], outside: tuple[bool, bool]) -> None:
@@ -435,13 +427,13 @@ class Connections:
             elif not left.variability:
                 self._links.append((equation.at, (left, outside[0]), (right, outside[1])))
             return
+        pair = f"{equation.left} and {equation.right}"
         if not isinstance(left, Instance) or not isinstance(right, Instance):
-            self.fail(equation.at, f"{equation.left} and {equation.right} do not fit; {_HOW_TO_CONNECT}")
+            self.fail(equation.at, f"{pair} do not fit; {_HOW_TO_CONNECT}")
         for instance, name in ((left, equation.left), (right, equation.right)):
             if instance.definition.kind in ("model", "block"):
                 self.fail(equation.at, f"{name} is no connector; {_HOW_TO_CONNECT}")
         if left.members.keys() != right.members.keys():
-            pair = f"{equation.left} and {equation.right}"
             self.fail(equation.at, f"{pair} have different variables; {_HOW_TO_CONNECT}")
         for word in left.members:
             self._link(equation, (left.members[word], right.members[word]), outside)
@@ -461,43 +453,33 @@ class Connections:
 
     def equations(self, flows: list[Variable]) -> Iterator[Vanishing]:
         """The equations of all connections."""
-        up: dict[_Side, _Side] = {}
+        nets: dict[_Side, list[_Side]] = {}  # What is connected with a variable, and itself.
         first: dict[_Side, tuple[int, str]] = {}
         symbol, graph = self.values.symbol, self.values.graph
-
-        def top(key: _Side) -> _Side:
-            up.setdefault(key, key)
-            while up[key] != key:
-                up[key] = up[up[key]]
-                key = up[key]
-            return key
-
-        for at, (left, left_out), (right, right_out) in self._links:
-            of_left, of_right = top((left, left_out and left.flow)), top((right, right_out and right.flow))
-            if left.flow:
-                first.setdefault((left, left_out), (at, ""))
-                first.setdefault((right, right_out), (at, ""))
-            elif of_left != of_right:
-                yield Vanishing(at, graph.sub(symbol(left), symbol(right)), "")
-            up[of_right] = of_left
+        for at, *both in self._links:
+            for side in both if both[0][0].flow else ():
+                first.setdefault(side, (at, ""))
+            sides = [(variable, outside and variable.flow) for variable, outside in both]
+            few, many = sorted((nets.setdefault(side, [side]) for side in sides), key=len)
+            if few is not many:
+                many += few
+                nets.update(dict.fromkeys(few, many))
+                if not sides[0][0].flow:
+                    yield Vanishing(at, graph.sub(*(symbol(variable) for variable, _ in sides)))
         for variable in flows:
             first.setdefault((variable, False), (variable.at, variable.shown.rpartition(".")[0]))
-        sums: dict[_Side, list[_Side]] = {}
-        for key in first:
-            sums.setdefault(top(key), []).append(key)
-        for keys in sums.values():
-            at, where = first[keys[0]]
-            terms = [
-                graph.neg(symbol(variable)) if outside else symbol(variable) for variable, outside in keys
-            ]
+        sums: dict[int, list[_Side]] = {}
+        for side in first:
+            sums.setdefault(id(nets.setdefault(side, [side])), []).append(side)
+        for net in sums.values():
+            terms = [graph.neg(symbol(each)) if outside else symbol(each) for each, outside in net]
+            at, where = first[net[0]]
             yield Vanishing(at, graph.add(*terms), where)
 
 
 def _is_outside(name: syntax.Name, scope: Scope) -> bool:
     """Whether a connector belongs to the class itself, and not to one of its components."""
-    if scope.instance is None:
-        return False
-    first = scope.instance.members.get(name.parts[0][0])
+    first = scope.instance.members.get(name.parts[0][0]) if scope.instance is not None else None
     while isinstance(first, list):
         first = first[0] if first else None
     return isinstance(first, Variable) or (isinstance(first, Instance) and first.connector)
@@ -542,9 +524,9 @@ class Flat:
         self.variables: list[Variable] = []  # Unknowns, parameters and constants.
         self._written: list[tuple[list[Equation], Scope]] = []
         self._initial: list[tuple[list[Equation], Scope]] = []
-        self._algorithms: list[tuple[list[syntax.Statement], Scope]] = []
         # What algorithms compute: place in the text, variable, its value.
         self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
+        self._held: list[_Held] = []
         self._flows: list[Variable] = []
         self._outcomes: list[Callable[[], object]] = []  # The values at the ends of algorithms.
         self.reactions: list[Reaction] = []
@@ -559,14 +541,13 @@ class Flat:
             if variable.variability:
                 values.symbol(variable)
         written, initial = self._unrolled(self._written), self._unrolled(self._initial)
-        self._held: list[_Held] = []
         for variable in self.variables:
             if variable.value is not None and not variable.variability and variable.type != "Real":
                 expression = variable.value.expression
                 self._define(variable, expression.at, expression, partial(values.bound, variable.value))
         whens = [(item, scope) for item, scope in written if isinstance(item, syntax.When)]
         for when in whens:
-            names = {*assigned_by(values, when[0].branches, when[1])}
+            names = {*assigned_by(values, [when[0]], when[1])}
             if twice := sorted(names & {*values.discrete, *values.defined}):
                 what = f"two when-equations give {twice[0]} a value"
                 self.fail(when[0].at, f"{what}; write elsewhen in one of them")
@@ -575,8 +556,7 @@ class Flat:
         for item, scope in written:
             if isinstance(item, syntax.Connect):
                 connections.connect(item, scope)
-        for algorithm in self._algorithms:
-            self._compute(*algorithm)
+        written.sort(key=lambda pair: not isinstance(pair[0], syntax.Algorithm))
         written = [pair for item in written for pair in self._undefined(*item)]
         connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
         values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
@@ -584,7 +564,7 @@ class Flat:
         for item, scope in written:
             if isinstance(item, Equal | IfEquation):
                 self.equations += vanishing(values, item, scope)
-            self._require_few_equations(self.equations, item.at)
+            self._require_few(len(self.equations), item.at)
         for at, variable, value in self._computed:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, values.graph.sub(values.symbol(variable), number), ""))
@@ -663,6 +643,8 @@ class Flat:
 
     def _undefined(self, equation: Single, scope: Scope) -> Iterator[tuple[Single, Scope]]:
         """What is left of an equation; Boolean and Integer variables that it gives a value keep that."""
+        if isinstance(equation, syntax.Algorithm):
+            self._compute(equation.body, scope)
         if not isinstance(equation, Equal):
             yield equation, scope
             return
@@ -710,10 +692,8 @@ class Flat:
         outcome = cache(partial(section, self.values, statements, scope))
         self._outcomes.append(outcome)
         for target in assigned_in(statements):
-            member = self.values.lookup(syntax.Name(target.at, [(str(target), [])]), scope)
-            if member is None:
-                raise self.values.unknown(target, scope)
-            leaves = [*leaves_of(member)]
+            whole = syntax.Name(target.at, [(str(target), [])])
+            leaves = [*leaves_of(self.values.required(whole, scope))]
             if any(isinstance(variable, Variable) and variable.variability for variable, _ in leaves):
                 self.fail(target.at, f"{target} cannot be assigned; assign variables")
             self._give(target.at, leaves, statements, partial(lambda name: outcome()[name], str(target)))
@@ -730,15 +710,14 @@ class Flat:
 
     def _unrolled(self, section: Iterable[tuple[list[Equation], Scope]]) -> list[tuple[Single, Scope]]:
         single: list[tuple[Single, Scope]] = []
-        for equations, scope in section:
-            for item in unrolled(self.values, equations, scope):
-                single.append(item)
-                self._require_few_equations(single, item[0].at)
+        for item in (item for part in section for item in unrolled(self.values, *part)):
+            single.append(item)
+            self._require_few(len(single), item[0].at)
         return single
 
-    def _require_few_equations(self, equations: Sequence[Any], at: int) -> None:
-        if len(equations) > (most := MOST_ELEMENTS + 2 * len(self.variables)):
-            self.fail(at, f"there are more than {most} equations")
+    def _require_few(self, count: int, at: int, most: int = 0, what: str = "equations") -> None:
+        if count > (most := most or MOST_ELEMENTS + 2 * len(self.variables)):
+            self.fail(at, f"there are more than {most} {what}")
 
     def _of_declarations(self) -> Iterator[Vanishing]:
         """The equations of discrete unknowns, which events alone change, then those of declared values."""
@@ -775,13 +754,7 @@ class Flat:
             self.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
         if definition.kind == "function":
             self.fail(definition.at, f"function {definition.name} is used like a model")
-        names: set[str] = set()
-        for element in definition.elements:
-            if isinstance(element, syntax.Component):
-                if element.name in names:
-                    self.fail(element.at, f"{element.name} is declared twice; rename or remove one")
-                names.add(element.name)
-        scope = Scope(instance, definition)
+        scope, names = Scope(instance, definition), dict[str, int]()
         for element in sorted(definition.elements, key=_rank):
             declared = Change.of(element.modification, element.at, scope)
             if isinstance(element, syntax.Extends):
@@ -793,8 +766,10 @@ class Flat:
                 continue
             word = element.name
             if word in instance.members:
-                what = f"{word} is declared twice, here and in a class that is extended"
-                self.fail(element.at, f"{what}; rename one")
+                where = "" if word in names else ", here and in a class that is extended"
+                at = max(element.at, names.get(word, 0))
+                self.fail(at, f"{word} is declared twice{where}; rename or remove one")
+            names[word] = element.at
             if element.flow and definition.kind not in ("connector", "record"):
                 self.fail(element.at, f"{word} is a flow, but {definition.name} is no connector")
             declared.final = declared.final or (element.final and declared.bound is not None)
@@ -807,8 +782,8 @@ class Flat:
         self._written.append((definition.equations, scope))
         for statements in definition.algorithms:
             whens = [item for item in statements if isinstance(item, syntax.When)]
-            self._written.append(([*whens], scope))
-            self._algorithms.append(([item for item in statements if item not in whens], scope))
+            others = [item for item in statements if item not in whens]
+            self._written.append(([*whens, syntax.Algorithm(definition.at, others)], scope))
         self._initial.append((definition.initial, scope))
         for word, part in (more or change).parts.items():
             if word not in instance.members:
@@ -871,13 +846,14 @@ class Flat:
     ) -> Member:
         """A component, or an array of components; ``index`` has the subscripts of one in an array."""
         base, counts = kind.base, kind.counts[len(index) :]
-        self._require_few(math.prod(counts), kind)
+        limit = kind.element.at, MOST_VARIABLES, "variables and components"
+        self._require_few(self._count + math.prod(counts), *limit)
         if counts:
             members, size, before = list[Member](), counts[0], self._count
             for k in range(size):
                 members.append(self._member(shown, kind, change.element(k, size), outer, (*index, k + 1)))
                 if k == 0:  # the others have as many parts
-                    self._require_few((size - 1) * (self._count - before), kind)
+                    self._require_few(self._count + (size - 1) * (self._count - before), *limit)
             return members
         if index:
             shown = f"{shown}[{','.join(map(str, index))}]"
@@ -892,18 +868,13 @@ class Flat:
         self._fill(instance, [*outer, base], change)
         return instance
 
-    def _require_few(self, more: int, kind: _Kind) -> None:
-        if self._count + more > MOST_VARIABLES:
-            self.fail(kind.element.at, f"there are more than {MOST_VARIABLES} variables and components")
-
     def _fields(self, record: ClassDefinition, change: Change, bound: Bound) -> Change:
         """The modification by which every field of a record gets its part of a value."""
         parts = dict(change.parts)
-        for element in (part for each in self.library.with_bases(record) for part in each.elements):
-            if isinstance(element, syntax.Component):
-                at, word = bound.expression.at, element.name
-                field = Bound(syntax.Field(at, bound.expression, word), bound.scope, bound.index)
-                parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
+        for word in (component.name for component in self.library.components(record)):
+            at = bound.expression.at
+            field = Bound(syntax.Field(at, bound.expression, word), bound.scope, bound.index)
+            parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
         return replace(change, bound=None, parts=parts)
 
     def _variable(self, shown: str, kind: _Kind, base: str, change: Change) -> Variable:

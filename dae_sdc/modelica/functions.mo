@@ -43,6 +43,13 @@ algorithm
   y := {{0, -x[3], x[2]}, {x[3], 0, -x[1]}, {-x[2], x[1], 0}};
 end skew;
 
+function identity
+  input Integer n;
+  output Real A[n, n];
+algorithm
+  A := {{if i == j then 1 else 0 for j in 1:n} for i in 1:n};
+end identity;
+
 function linspace
   input Real x1;
   input Real x2;
@@ -51,6 +58,22 @@ function linspace
 algorithm
   y := {x1 + (x2 - x1)/(n - 1)*(i - 1) for i in 1:n};
 end linspace;
+
+function div
+  input Real x;
+  input Real y;
+  output Real quotient "rounded towards zero";
+algorithm
+  quotient := sign(x/y)*floor(abs(x/y));
+end div;
+
+function rem
+  input Real x;
+  input Real y;
+  output Real rest;
+algorithm
+  rest := x - div(x, y)*y;
+end rem;
 
 function semiLinear
   input Real x;

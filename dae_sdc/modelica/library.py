@@ -57,11 +57,11 @@ class Scope:
 
     instance: Instance | None
     definition: syntax.ClassDefinition
-    locals: dict[str, Any] | None = None
+    locals: dict[str, Any] = field(default_factory=dict)
 
     def inner(self, values: dict[str, Any]) -> Scope:
         """The scope with further local values."""
-        return Scope(self.instance, self.definition, {**(self.locals or {}), **values})
+        return Scope(self.instance, self.definition, {**self.locals, **values})
 
 
 def member(name: Name, instance: Instance) -> tuple[Member, syntax.NameParts] | None:
@@ -195,14 +195,16 @@ class Library:
             self._classes[key] = next((item for item in around if item is not None), known)
         return self._classes[key]
 
-    def _inside(self, definition: ClassDefinition, words: list[str]) -> ClassDefinition | None:
+    def _inside(
+        self, definition: ClassDefinition, words: list[str], inherited: bool = True
+    ) -> ClassDefinition | None:
         """A class by its path in another one; names of classes in flat texts may contain dots."""
         for count in range(len(words), 0, -1):
             path = ".".join(words[:count])
-            for base in self.with_bases(definition):
+            for base in self.with_bases(definition) if inherited else [definition]:
                 if path in base.classes:
                     inner = base.classes[path]
-                    return self._inside(inner, words[count:]) if count < len(words) else inner
+                    return self._inside(inner, words[count:], inherited) if count < len(words) else inner
         return None
 
     def with_bases(self, definition: ClassDefinition) -> list[ClassDefinition]:
@@ -217,23 +219,20 @@ class Library:
                 self.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
             extended = [element for element in item.elements if isinstance(element, Extends)]
             for element in [*extended, *([] if item.short is None else [item.short])]:
-                base = self._base(element.base, item)
+                words = [word for word, _ in element.base.parts]
+                # Looked up without what is extended, to avoid endless recursion.
+                around = (self._inside(place, words, False) for place in item.outward())
+                base = next((each for each in around if each is not None and each is not item), None)
                 if base is not None and base not in seen:
                     seen.add(base)
                     stack.append(base)
         self._bases[definition] = order
         return order
 
-    def _base(self, name: Name, definition: ClassDefinition) -> ClassDefinition | None:
-        """A class that another one extends, looked up outside of the latter to avoid endless recursion."""
-        words = [word for word, _ in name.parts]
-        for start in definition.outward():
-            base: ClassDefinition | None = start
-            for word in words:
-                base = base.classes.get(word) if base is not None else None
-            if base is not None and base is not definition:
-                return base
-        return None
+    def components(self, definition: ClassDefinition) -> list[Component]:
+        """The components that a class and all classes that it extends declare."""
+        parts = (part for base in self.with_bases(definition) for part in base.elements)
+        return [part for part in parts if isinstance(part, Component)]
 
     def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | str:
         """The class that a name in another class refers to; raises InputError if there is none."""

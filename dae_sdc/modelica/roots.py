@@ -21,8 +21,8 @@ class Roots:
     """The libraries that a text may use, each in the version that it, or another library, says."""
 
     def __init__(self, text: str, libraries: Sequence[str | Path]) -> None:
-        more = os.environ.get("MODELICAPATH", "").split(os.pathsep)
-        directories = [Path(path) for path in (*libraries, *filter(None, more))]
+        more = filter(None, os.environ.get("MODELICAPATH", "").split(os.pathsep))
+        directories = [Path(path) for path in (*libraries, *more)]
         self.known: dict[str, dict[str, Path]] = {}  # The places of each library by its version, "" without.
         for directory in directories:
             if not directory.is_dir():

@@ -70,7 +70,9 @@ def _power(values: Values, item: Operation, scope: Scope) -> Value:
         if count < 0:
             values.fail(exponent.at, "the exponent of a matrix is below 0; solve for the product")
         values.spend(count * len(value) ** 3, item.at)
-        return values.graph.product([_identity(values, len(value)), *[value] * count])
+        places = range(len(value))
+        identity = [[values.graph.constant(i == j) for j in places] for i in places]
+        return values.graph.product([identity, *[value] * count])
     if item.parts[1][0] == ".^":
         return arithmetic.each(partial(values.graph.raised, exponent=by), value)
     return values.graph.raised(arithmetic.scalar(value), by)
@@ -126,12 +128,8 @@ def _array(values: Values, item: syntax.Array, scope: Scope) -> Value:
 
 
 def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
-    whole: list[Value] = []
-    for row in item.rows:
-        parts = [arithmetic.as_matrix(values.value(part, scope)) for part in row]
-        if len({len(part) for part in parts}) > 1:
-            values.fail(item.at, "the parts of a row of a matrix have different heights")
-        whole += [[element for line in lines for element in line] for lines in zip(*parts, strict=True)]
+    rows = [[arithmetic.as_matrix(values.value(part, scope)) for part in row] for row in item.rows]
+    whole: list[Any] = arithmetic.joined_along(1, [arithmetic.joined_along(2, parts) for parts in rows])
     if len({len(line) for line in whole}) > 1:
         values.fail(item.at, "the rows of a matrix have different lengths")
     return whole
@@ -192,9 +190,8 @@ def _arguments(values: Values, item: Call, scope: Scope, count: int | None = Non
 
 
 def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
-    if isinstance(value, list):
-        return [_derivative(values, element, order, at) for element in value]
-    return values.check(values.graph.total_derivative(arithmetic.scalar(value), order), at)
+    derivative = values.graph.total_derivative
+    return arithmetic.each(lambda element: values.check(derivative(element, order), at), value)
 
 
 # Functions with special rules
@@ -293,24 +290,21 @@ def _piecewise(values: Values, item: Call, scope: Scope) -> Value:
     return values.value(syntax.If(item.at, pairs, other), scope)
 
 
-def _extreme(values: Values, item: Call, scope: Scope) -> Value:
-    arguments = _arguments(values, item, scope)
+def _reduced(values: Values, item: Call, scope: Scope) -> Value:
+    """The sum, the product or an extreme of all elements."""
+    word, graph = str(item.function), values.graph
+    arguments = _arguments(values, item, scope, 1 if word in ("sum", "product") else None)
     numbers = [arithmetic.scalar(value) for value in arithmetic.elements(arguments)]
+    if word in ("sum", "product"):
+        return graph.plus(numbers) if word == "sum" else graph.times(numbers)
     if not numbers or (len(numbers) < 2 and not isinstance(arguments[0], list)):
-        values.fail(item.at, f"{item.function} takes 2 arguments, or an array with elements")
-    op = Op.MAX if item.function.parts[-1][0] == "max" else Op.MIN
-    return reduce(partial(values.graph.call, op), numbers)
-
-
-def _total(values: Values, item: Call, scope: Scope) -> Value:
-    numbers = [arithmetic.scalar(value) for value in arithmetic.elements(_arguments(values, item, scope, 1))]
-    join = values.graph.plus if item.function.parts[-1][0] == "sum" else values.graph.times
-    return values.wrapped(item.at, join, numbers)
+        values.fail(item.at, f"{word} takes 2 arguments, or an array with elements")
+    return reduce(partial(graph.call, Op.MAX if word == "max" else Op.MIN), numbers)
 
 
 def _size(values: Values, item: Call, scope: Scope) -> Value:
     arguments = _arguments(values, item, scope)
-    counts = [values.graph.constant(count) for count in arithmetic.sizes(arguments[0])] if arguments else []
+    counts = [values.graph.constant(count) for count in arithmetic.sizes(arguments[0] if arguments else 0)]
     if len(arguments) == 1:
         return counts
     is_pair = len(arguments) == 2
@@ -320,23 +314,15 @@ def _size(values: Values, item: Call, scope: Scope) -> Value:
     return counts[k - 1]
 
 
-def _identity(values: Values, n: int) -> Value:
-    arithmetic.filled(0, [n, n])
-    return [[values.graph.constant(i == j) for j in range(n)] for i in range(n)]
-
-
 def _filled(values: Values, item: Call, scope: Scope) -> Value:
-    name = item.function.parts[-1][0]
-    if item.named or len(item.arguments) < 1 + (name == "fill"):
+    name, arguments = str(item.function), item.arguments
+    if name != "fill":
+        arguments = [syntax.Number(item.at, "1" if name == "ones" else "0"), *arguments]
+    if item.named or len(arguments) < 2:
         values.fail(item.at, f"{name} needs sizes")
-    counted = item.arguments[1:] if name == "fill" else item.arguments
-    counts = [values.integer(part, scope, f"the size in {name}") for part in counted]
-    if name == "identity":
-        return _identity(values, counts[0])
-    graph = values.graph
-    value = values.value(item.arguments[0], scope) if name == "fill" else graph.constant(name == "ones")
+    counts = [values.integer(part, scope, f"the size in {name}") for part in arguments[1:]]
     values.spend(math.prod(counts), item.at)
-    return arithmetic.filled(value, counts)
+    return arithmetic.filled(values.value(arguments[0], scope), counts)
 
 
 def _joined(values: Values, item: Call, scope: Scope) -> Value:
@@ -363,10 +349,9 @@ _CALLS: Final[dict[str, Rule]] = {
     "piecewise": _piecewise,
     "Modelica.Math.Vectors.interpolate": interpolated,
     **dict.fromkeys(TABLES, of_table),
-    **dict.fromkeys(("min", "max"), _extreme),
-    **dict.fromkeys(("sum", "product"), _total),
+    **dict.fromkeys(("min", "max", "sum", "product"), _reduced),
     "size": _size,
-    **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
+    **dict.fromkeys(("zeros", "ones", "fill"), _filled),
     "cat": _joined,
     "ndims": lambda values, item, scope: values.graph.constant(
         len(arithmetic.sizes(*_arguments(values, item, scope, 1)))

@@ -26,9 +26,8 @@ class _Table:
 
     def __init__(self, values: Values, call: Call, scope: Scope, form: Sequence[Any]) -> None:
         self.values, self.at, self.graph = values, call.at, values.graph
-        known = zip((_SMOOTHNESS, _EXTRAPOLATION), form, strict=True)
-        kinds = (words[values.whole(k, call.at, "the form of a table") - 1] for words, k in known)
-        self.kind, self.outside = kinds
+        kinds = [values.whole(each, call.at, "the form of a table") - 1 for each in form]
+        self.kind, self.outside = _SMOOTHNESS[kinds[0]], _EXTRAPOLATION[kinds[1]]
         self.is_straight = self.kind in ("linear", "constant")
         self.jumps = self.is_straight and str(call.function).endswith("OfTime")
         shown = scope.instance and scope.instance.shown

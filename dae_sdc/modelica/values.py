@@ -222,10 +222,9 @@ class Values:
             if str(leaf.index) in _FIXED:
                 return _FIXED[str(leaf.index)]
             variable = self.variables[str(leaf.index)]
-            number = self.numbers.get(variable)
-            if number is None:
+            if variable not in self.numbers:
                 raise InputError(f"{what} needs a value of parameter {variable.shown}; give it one")
-            return number
+            return self.numbers[variable]
 
         node = value.node if isinstance(value, Condition) else value
         number = float(self.wrapped(at, self.graph.numeric, [node], number_of, self._known)[0])
@@ -276,7 +275,7 @@ class Values:
     def of_name(self, name: syntax.Name, scope: Scope) -> Value:
         """The value of a name; raises InputError if it does not exist."""
         parts = name.parts
-        if scope.locals is not None and parts[0][0] in scope.locals:
+        if parts[0][0] in scope.locals:
             value = scope.locals[parts[0][0]]
             self.spend(math.prod(arithmetic.sizes(value)), name.at)
             return self._walked(value, [("", parts[0][1]), *parts[1:]], scope, name)
@@ -310,7 +309,7 @@ class Values:
         if text in ("pi", "e", "g_n"):
             return self.source.error(name.at, f"there is no {text} here; write Modelica.Constants.{text}")
         members = scope.instance.members if scope.instance is not None else ()
-        known = [*members, *(scope.locals or ()), *(f"Modelica.Constants.{e}" for e in arithmetic.CONSTANTS)]
+        known = [*members, *scope.locals, *(f"Modelica.Constants.{e}" for e in arithmetic.CONSTANTS)]
         hint = similar(text, [*known, "time"]) or "; declare it"
         return self.source.error(name.at, f"there is no variable or parameter {text}{hint}")
 
@@ -320,6 +319,12 @@ class Values:
         """The member, or list of members, that a name refers to; None if there is none."""
         first = None if scope.instance is None else member(name, scope.instance)
         return None if first is None else self._walked(*first, scope, name)
+
+    def required(self, name: syntax.Name, scope: Scope) -> Any:
+        """The member, or list of members, that a name refers to; an error if there is none."""
+        if (item := self.lookup(name, scope)) is None:
+            raise self.unknown(name, scope)
+        return item
 
     def _walked(self, item: Any, parts: syntax.NameParts, scope: Scope, name: syntax.Name) -> Any:
         """What the parts of a name, the first one without a word, select of a member or of a local value."""
