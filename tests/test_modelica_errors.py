@@ -10,7 +10,6 @@ import pytest
 from helpers.timing import within
 
 import dae_sdc
-import dae_sdc as ds
 from dae_sdc.errors import InputError
 from dae_sdc.modelica.reader import read_modelica, read_modelica_text
 
@@ -530,49 +529,3 @@ def test_what_is_too_large_is_refused_before_it_costs(value: str, says: str) -> 
     assert message.startswith("large.mo:4: ")
     assert says in message
     assert len(message) < 200
-
-
-def library(directory: Path, name: str, version: str, value: int, uses: str = "") -> None:
-    """Write a library with a model whose unknown x has a value."""
-    (directory / name).mkdir()
-    word = name.partition(" ")[0]
-    text = f"""package {word}
-  model A
-    Real x = {value};
-  end A;
-  annotation({uses}version="{version}");
-end {word};"""
-    (directory / name / "package.mo").write_text(text)
-
-
-@pytest.mark.parametrize(
-    ("used", "value"), [("1.2", 1), ("1.2.0", 1), ("1.4", 2), ("1.3", 2), ("2.0.0", 3), ("9.1", 3), (None, 3)]
-)
-def test_a_text_takes_the_version_of_a_library_that_it_uses(used: str, value: int, tmp_path: Path) -> None:
-    library(tmp_path, "Lib 1.2.0", "1.2.0", 1)
-    library(tmp_path, "Lib 1.4.1", "1.4.1", 2)
-    library(tmp_path, "Lib", "2.0.0", 3)
-    uses = "" if used is None else f'annotation(uses(Lib(version="{used}")));'
-    text = f"model M Lib.A a; {uses} end M;"
-    model = read_modelica_text(text, libraries=[tmp_path])
-    assert float(ds.initial(model).u[0]) == value
-
-
-def test_a_library_takes_the_version_of_another_that_it_uses(tmp_path: Path) -> None:
-    library(tmp_path, "Base 1.0.0", "1.0.0", 1)
-    library(tmp_path, "Base 2.0.0", "2.0.0", 2)
-    (tmp_path / "Lib 3.0.0").mkdir()
-    text = 'package Lib model B extends Base.A; end B; annotation(uses(Base(version="1.0.0"))); end Lib;'
-    (tmp_path / "Lib 3.0.0" / "package.mo").write_text(text)
-    model = read_modelica_text("model M Lib.B b; end M;", libraries=[tmp_path])
-    assert float(ds.initial(model).u[0]) == 1.0
-
-
-def test_a_message_tells_that_a_library_has_another_major_version(tmp_path: Path) -> None:
-    library(tmp_path, "Lib", "2.0.0", 3, 'uses(Base(version="1.0.0")), ')
-    for used, told in (("1.2", True), ("2.4", False)):
-        text = f'model M Lib.B b; annotation(uses(Lib(version="{used}"))); end M;'
-        with pytest.raises(InputError) as caught:
-            read_modelica_text(text, libraries=[tmp_path])
-        path = str(tmp_path / "Lib")
-        assert (f"Lib {used} is used, and {path} is 2.0.0" in str(caught.value)) is told

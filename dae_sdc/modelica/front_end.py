@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -18,7 +19,6 @@ from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.library import STANDARD, TABLE_BLOCKS, TABLES
 from dae_sdc.modelica.outline import Outline, within
 from dae_sdc.modelica.parser import OPERATORS, PAIRS, PREFIXES
-from dae_sdc.modelica.roots import Roots
 from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Source
 from dae_sdc.sharing import tell
 
@@ -68,18 +68,23 @@ def compiled(
     """What a function makes of rumoca's model of a class that a text, or a library, has."""
     import rumoca  # which takes time, and is for texts that the own reader does not understand
 
-    text, word, roots = outline.source.text, name, Roots(f"{outline.source.text} {name}", libraries)
+    more = os.environ.get("MODELICAPATH", "").split(os.pathsep)
+    roots = [str(path) for path in (*libraries, *filter(None, more))]
+    for root in roots:
+        if not Path(root).is_dir():
+            raise InputError(f"the library {root} is no directory; give the one in which Modelica/ lies")
+    text, word = outline.source.text, name
     outline.check()
     if _TABLES.search(text) and not _DEFINED.search(text):  # which rumoca takes for external functions
         text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
-    if not _DEFINED.search(text) and "Modelica" not in roots.known and _STANDARD.search(text):
+    is_there = _DEFINED.search(text) or any([*Path(root).glob("Modelica*")] for root in roots)
+    if not is_there and _STANDARD.search(text):
         types = STANDARD.partition("package SI\n")[2].partition("end SI;")[0]  # which it does not inherit
         text += "\n" + STANDARD.replace("extends Modelica.Units.SI;", types)
-    text += roots.imports and f"\npackage {_WRAPPER}uses{roots.imports} end {_WRAPPER}uses;"
     around = _around(text)
     if name not in {f"{around}{path}" for path in outline.models}:
         text, word = f"{text}\nmodel {_WRAPPER} extends {name}; end {_WRAPPER};", f"{around}{_WRAPPER}"
-    session = rumoca.Session(roots=roots.paths)
+    session = rumoca.Session(roots=roots)
     try:
         model = session.loads(text, model=word, filename=_NAME)
         if numbers:
@@ -91,7 +96,7 @@ def compiled(
         return use(model)
     except (rumoca.RumocaError, RuntimeError) as error:
         checked = [each.message for each in rumoca.validate_source(outline.source.text, filename=_NAME)]
-        raise InputError(_message(outline, name, str(error), checked) + roots.remark()) from None
+        raise InputError(_message(outline, name, str(error), checked)) from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise

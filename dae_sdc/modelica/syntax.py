@@ -475,7 +475,7 @@ class Assert(Part):
 
 
 class Algorithm(Part):
-    """An initial algorithm, which stands among the initial equations."""
+    """An algorithm, which stands among the equations, initial or not."""
 
     body: list[Statement]
 
