@@ -290,7 +290,7 @@ BUDGETS = {
     "dae": 8_065,
     "initial": 5_359,
     "model": 5_987,
-    "control": 5_215,
+    "control": 5_214,
     "constrained": 3_661,
     "structure": 3_240,
     "modelica": 5_388,

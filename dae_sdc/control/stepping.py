@@ -192,7 +192,6 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     # that the steps are to meet, not sums of step sizes. LocateEvents may end a step, or the run, before.
 
     drives_itself: ClassVar[bool] = True
-    begun: tuple[float, Any] | None = None  # Time and state of the first step of a run that has begun.
     kind: Any = None  # What tells its method and who looks at its steps, where nobody else's code does.
 
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
@@ -273,7 +272,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         steps, again = self.adaptivity, False
         while True:
             try:
-                value = self._carry_out(step, *(self.begun or self.begin_run(t0, u0, again)))
+                value = self._carry_out(step, *self.begin_run(t0, u0, again))
                 if not steps.must_repeat_run(level, value):
                     break
             except StepSizeError:
@@ -353,7 +352,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def _carry_out(self, step: Any, time: float, value: Any) -> Any:
         """Take all steps of a run that has begun; returns the state at their end."""
-        level, events, Tend, self.begun = step.levels[0], self.events, self.adaptivity.t_end, None
+        level, events, Tend = step.levels[0], self.events, self.adaptivity.t_end
         while time < Tend and not (events is not None and events.finished):
             taken = self._go_ahead(level, value, time)
             if taken is not None and len(taken.starts):

@@ -385,7 +385,7 @@ class Execution:
         return controller
 
     def take(self) -> Execution:
-        """Take all steps of a run, which may have begun; ``message`` says why it failed numerically."""
+        """Take all steps of a run; ``message`` says why it failed numerically."""
         controller, record, watch = self.controller, self.record, self.watch
         try:
             # pySDC adds up step sizes; an end half a step earlier makes the number of steps certain.
