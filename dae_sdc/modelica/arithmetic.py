@@ -392,5 +392,5 @@ def joined_along(dimension: int, arrays: Sequence[Value]) -> Value:
     if dimension == 1:
         return [part for array in arrays for part in array]
     if len({len(array) for array in arrays}) > 1:
-        raise InputError("the parts of a row of a matrix have different heights")
+        raise InputError("the parts of a row of a matrix have different heights; give as many rows in each")
     return [joined_along(dimension - 1, parts) for parts in zip(*arrays, strict=True)]
