@@ -22,7 +22,7 @@ from dae_sdc.control.driver import MarkingControl, driver_of
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK, TIE, are_resolved, samples
 from dae_sdc.dae.declaration import names_given
-from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, StepsInRow, step_data
+from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, StepsInRow, step_data, weights_at
 from dae_sdc.dae.newton_checks import directions
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -348,7 +348,7 @@ class Curve:
 
     def values(self, thetas: tuple[float, ...]) -> Vector:
         """u at several places in units of the step, shape (K, n)."""
-        return self._weighted(_weights(self._scheme, thetas)[0], _weights(self._others[0], thetas)[1])
+        return self._weighted(weights_at(self._scheme, thetas)[0], weights_at(self._others[0], thetas)[1])
 
     def state(self, theta: float) -> MeshDAE:
         """u at a place in units of the step."""
@@ -370,11 +370,6 @@ def _samples(points: tuple[float, ...]) -> tuple[float, ...]:
     """Where to look at a function: the nodes, both ends, and the middles between."""
     known = sorted({0.0, *points, 1.0})
     return tuple(sorted({*known, *(0.5 * (a + b) for a, b in pairwise(known))}))
-
-
-@lru_cache(maxsize=64)
-def _weights(scheme: Scheme, thetas: tuple[float, ...]) -> tuple[Vector, Vector]:
-    return scheme.weights(np.array(thetas), 0)
 
 
 class _Crossing(NamedTuple):
@@ -674,7 +669,7 @@ def _sampled_ahead(
         scheme, rows = data[0].scheme, np.array([step.rows for step in data])
         points = _samples(scheme.points)
         stays = (rows == rows[:, :1]).all(axis=1) & (taken.du[:, -1] == 0.0)
-        values = np.where(stays[:, None], rows[:, :1], _weights(scheme, points)[0] @ rows)
+        values = np.where(stays[:, None], rows[:, :1], weights_at(scheme, points)[0] @ rows)
     else:
         points = Curve(steps[0], stages=True).points
         values = np.array([Curve(step, stages=True).values(points) for step in steps])
@@ -815,7 +810,8 @@ class _Functions:
     def _rounding(self, step: AcceptedStep) -> list[float]:
         """Values that rounding of the unknowns in a step may give each function; 0 for events."""
         P, (start, end) = step.level.prob, (each.view(np.ndarray) for each in (step.start, step.end))
-        least, known = np.zeros(len(self.events) + len(self.switches)), hasattr(P, "switches_at")
+        least = np.zeros(len(self.events) + len(self.switches))
+        known = bool(self.switches) and hasattr(P, "switches_at")
         read = np.arange(P.n)[P.switches_read if known else []]
         if 0 < len(read) * P.n <= MOST_VALUES:
             moves = np.diag(MOVED_SIZE * np.maximum(np.abs(start), np.abs(end)))[read]
@@ -1235,8 +1231,9 @@ class LocateEvents(MarkingControl):
         span = float(self.params.span or self._usual)
         least = LEAST_PROGRESS_OF_SWITCHES * span
         returning = [watch for watch in self._switched if watch in self.switches and watch.returns(least)]
-        across = tuple(watch.side for watch in self.switches)
-        behind, sides = behind_fold(P, u, t, span, across) if returning else (None, ())
+        if not returning:
+            return None
+        behind, sides = behind_fold(P, u, t, span, tuple(watch.side for watch in self.switches))
         if behind is None:
             for watch in returning:
                 if watch.is_kink:  # rounding, which changes nothing there

@@ -31,7 +31,8 @@ class Scheme(NamedTuple):
     def weights(self, theta: Vector, order: int) -> tuple[Vector, Vector]:
         """Weights of the rows in u (order 0) or u' dt (1), for the ``first`` unknowns and for the others."""
         # Shapes: theta (K,) -> (K, R) and (K, R).
-        return _weights_of(self, *theta.tolist(), order) if len(theta) <= FEW else self._weights(theta, order)
+        few = len(theta) <= FEW
+        return weights_at(self, tuple(theta.tolist()), order) if few else self._weights(theta, order)
 
     def _weights(self, theta: Vector, order: int) -> tuple[Vector, Vector]:
         size = len(self.points) + len(self.slopes)
@@ -66,9 +67,9 @@ FEW = 2  # Places whose weights are kept: mostly ends of steps.
 
 
 @lru_cache(maxsize=256)
-def _weights_of(scheme: Scheme, *about: Any) -> tuple[Vector, Vector]:
-    """The weights at a few places, which stand before the order."""
-    return scheme._weights(np.array(about[:-1]), about[-1])
+def weights_at(scheme: Scheme, thetas: tuple[float, ...], order: int = 0) -> tuple[Vector, Vector]:
+    """The weights at places that are asked for again and again, see :meth:`Scheme.weights`."""
+    return scheme._weights(np.array(thetas), order)
 
 
 def _polynomials(theta: Vector, count: int) -> Vector:

@@ -201,10 +201,9 @@ class Execution:
         looks = plan.request.singular or hasattr(cls, "on_manifold") or default_way(setup.problem)
         self._watches = not setup.has_coarse_level and bool(looks)  # Whether singular points are looked for.
         self.is_new, self._told = True, plan.request.told()  # Whether the start may be that of a run before.
-        self._likeness, self._stops = setup.problem.likeness(), ()
-        if (kind := self._kind()) is not None:
-            self._stops = setup.description["convergence_controllers"][AdaptivityDAE]["stops"]
-        self.kind = kind
+        self._likeness = setup.problem.likeness()
+        self._stops = setup.description["convergence_controllers"].get(AdaptivityDAE, {}).get("stops")
+        self.kind = self._kind()
 
     def _forget(self) -> None:
         """Forget all that a run tells of itself."""
