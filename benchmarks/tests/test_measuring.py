@@ -196,7 +196,8 @@ def test_ida_solves_the_line() -> None:
 
 
 def test_without_scikit_sundae_the_comparison_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ida, "installed", lambda: False)
+    for module in (ida, sizes):
+        monkeypatch.setattr(module, "installed", lambda: False)
     monkeypatch.setattr(sizes, "_grow", lambda *_: None)
     found = size(sizes=[10], linear_solvers=["auto"], repetitions=1)
     assert not len(found.data)
