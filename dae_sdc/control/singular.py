@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from weakref import WeakKeyDictionary
@@ -21,7 +22,7 @@ from dae_sdc.control.events import AcceptedStep, Curve, accurate_slopes
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.memory import uncounted
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.registry import require_name
 from dae_sdc.structure.determinants import DEEP, INVOLVED, LEAST, Deficiency, Determinants, null_rows, rounded
@@ -69,8 +70,13 @@ class _ModelDeterminants:
         self._follower.begin(*place, self._problem.packed_parameters)
 
     def follow(self, place: Place) -> int:
-        """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
-        return int(self._follower.follow(*place, self._problem.packed_parameters))
+        """Go on to the end of a step; the sum of its marks."""
+        return self.follow_all(np.array([place.t]), place.u[None], place.du[None])[1]
+
+    def follow_all(self, t: Vector, u: Vector, du: Vector) -> tuple[int, int]:
+        """Go on along steps; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
+        marks: tuple[int, int] = self._follower.follow(t, u, du, self._problem.packed_parameters)
+        return marks
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
         """How a rank falls at a place; None where it does not."""
@@ -254,15 +260,19 @@ class RecentSteps:
         self.last: deque[AcceptedStep] = deque(maxlen=STEPS_REMEMBERED)
         self.history: list[AcceptedStep] = []
 
-    def remember(self, step: AcceptedStep) -> None:
-        """Add a step to ``history``, whose steps are spaced by the logarithm of their age."""
+    def remember(self, steps: range, starts: Any, sizes: Any, step: Callable[[int], AcceptedStep]) -> None:
+        """Add steps to the last ones, and to ``history``, where they are spaced by the logarithm of age."""
         # Before a singular point steps may shrink by a small part each, and hundreds of them come to it.
-        history = self.history
-        history.append(step)
-        if len(history) > STEPS_REMEMBERED:
-            ages = step.time + step.dt - np.array([accepted.time for accepted in history])
-            spacing = ages[:-2] / ages[2:]
-            del history[1 + int(np.argmin(spacing[: len(history) - LEAST_STEPS]))]
+        times, kept = [known.time for known in self.history], [*self.history, *steps]
+        for k in steps:
+            times.append(starts[k])
+            if len(times) > STEPS_REMEMBERED:
+                ages = starts[k] + sizes[k] - np.array(times)
+                spacing = ages[:-2] / ages[2:]
+                gone = 1 + int(spacing[: len(times) - LEAST_STEPS].argmin())
+                del times[gone], kept[gone]
+        self.history = [step(known) if isinstance(known, int) else known for known in kept]
+        self.last.extend(map(step, steps[-STEPS_REMEMBERED:]))
 
     def tip(self) -> Place | None:
         """The end of the last accepted step, with u'; None where nothing is watched or equations change."""
@@ -380,9 +390,6 @@ class _Leap:
     tries: int = 0  # How often it has failed.
 
 
-WATCHED_AHEAD = 16  # Steps that may be taken before they are looked at.
-
-
 class WatchSingularPoints(Hooks):  # type: ignore[misc]
     """Looks for singular points on every accepted step; ends the run at one, or remembers it."""
 
@@ -399,6 +406,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._steps, self._seen = RecentSteps(), 0
         self._leap: _Leap | None = None
         self._tried = np.inf
+        self.seen = 0  # Of steps that were taken ahead.
 
     def _take(self, problem: Any) -> Watched | None:
         if self._problem is not problem:
@@ -444,9 +452,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """Number of steps that may be taken before they are looked at; 0 where each changes the next."""
         if self._problem is None or self._leap is not None:
             return 0
-        if self._steps.watched is None or self.trusts:  # what the method notices it leaves to the controller
-            return MOST_STEPS
-        return 0 if self.refuses and isinstance(self._steps.watched, _SaddleDeterminant) else WATCHED_AHEAD
+        # What the method notices itself it leaves to the controller.
+        one_by_one = self.refuses and not self.trusts and isinstance(self._steps.watched, _SaddleDeterminant)
+        return 0 if one_by_one else MOST_STEPS
 
     @property
     def hesitation(self) -> tuple[float, float]:
@@ -460,12 +468,40 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """Whether something is watched."""
         return self._steps.watched is not None
 
-    def see(self, L: Any, taken: Taken, k: int, start: Any, end: Any) -> None:
-        """Look for singular points on a step that was taken ahead."""
-        watched, slope = self._steps.watched, start.polynomial.derivative_at_end()
+    def see(self, L: Any, taken: Taken, start: MeshDAE) -> None:
+        """Look for singular points on steps that were taken ahead; ``seen`` of them were looked at."""
+        watched, recent, count, n_diff = self._steps.watched, self._steps, len(taken.starts), L.prob.n_diff
         assert watched is not None
-        places = float(taken.starts[k]), float(taken.sizes[k])
-        self._see(AcceptedStep(L, *places, start, end, slope, self.n_slopes), watched)
+        slopes, starts, sizes = taken.slopes_at_end(), taken.starts.tolist(), taken.sizes.tolist()
+
+        @cache
+        def state(k: int) -> MeshDAE:
+            return start if k < 0 else taken.value if k == count - 1 else taken.end(k, n_diff)
+
+        @cache
+        def step(k: int) -> AcceptedStep:
+            slope = slopes[k - 1] if k else taken.slope
+            return AcceptedStep(L, starts[k], sizes[k], state(k - 1), state(k), slope, self.n_slopes)
+
+        self.seen = 0
+        while (k := self.seen) < count:
+            marks = None
+            goes_on = bool(recent.last) and recent.last[-1].end is state(k - 1) and not self.trusts
+            if goes_on and isinstance(watched, _ModelDeterminants):
+                # Where steps creep, they are looked at one by one.
+                longest = np.maximum.accumulate([longest_of(recent.history), *sizes[k:]])[:-1]
+                creeping = np.flatnonzero(taken.sizes[k:] < CREEPING_STEP * longest)
+                some = slice(k, k + int(creeping[0]) if creeping.size else count)
+                ends = taken.u[len(taken.nodes) :: len(taken.nodes)][some]
+                times = taken.starts[some] + taken.sizes[some]
+                followed, marks = watched.follow_all(times, ends, slopes[some])
+                k += followed - (marks > 0)
+                marks = marks or None
+                recent.remember(range(self.seen, k), starts, sizes, step)
+                self.seen = k
+            if k < count:
+                self._see(step(k), watched, marks)
+                self.seen = k + 1
 
     def post_step(self, step: Any, level_number: int) -> None:
         """Look for singular points on an accepted step."""
@@ -477,8 +513,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if watched is not None:
             self._see(AcceptedStep.of(L, self.n_slopes), watched)
 
-    def _see(self, step: AcceptedStep, watched: Watched) -> None:
-        """Look for singular points on an accepted step."""
+    def _see(self, step: AcceptedStep, watched: Watched, marks: int | None = None) -> None:
+        """Look for singular points on an accepted step, which may have been followed to its marks."""
         if self.trusts:
             self._trust(step, watched)
             return
@@ -490,11 +526,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         end = end_of(step.end, step.time + step.dt, watched)
         if self.refuses and isinstance(watched, _SaddleDeterminant):
             problem.saddle_point(end.t, problem.state_parts(end.u)[0])
-        marks = watched.follow(end)
+        marks = watched.follow(end) if marks is None else marks
         if marks:
             self._look(watched, step, marks)
-        recent.append(step)
-        self._steps.remember(step)
+        self._steps.remember(range(1), [step.time], [step.dt], lambda _: step)
         few, creeping, dt, history = LEAST_STEPS, CREEPING_STEP, step.dt, self._steps.history
         if len(recent) >= few and dt < recent[-few].dt and dt < creeping * longest_of(history):
             self._creep(recent if dt < creeping * longest_of(self._steps.last) else history)

@@ -408,15 +408,12 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         if taken is None:
             return None
         record.rejected += taken.rejected
-        start, count = value, len(taken.starts)
+        count = len(taken.starts)
         if count and watch is not None and watch.looks:
             try:
-                for seen in range(count):
-                    end = taken.value if seen == count - 1 else taken.end(seen, level.prob.n_diff)
-                    watch.see(level, taken, seen, value, end)
-                    value = end
-                seen = count
+                watch.see(level, taken, value)
             finally:  # what comes to a singular point ends before the step that does
+                seen = watch.seen
                 record.take_ahead(taken.first(seen))
                 for name, work in zip(COUNTERS, taken.counts[seen + 1 :].sum(axis=0).tolist(), strict=True):
                     level.prob.work_counters[name].niter -= int(work)
@@ -427,7 +424,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         elif count:
             record.take_ahead(taken)
         if count and growth is not None:
-            growth.take_ahead(level, taken, start)
+            growth.take_ahead(level, taken, value)
         self.adaptivity.check_limit(level, taken.time)
         level.params.dt = taken.next_dt
         return taken

@@ -84,6 +84,11 @@ class Form(Shared):
         """The arguments of steep functions as a C function with the signature of a residual."""
         return None if self.peaks is None else compile_program(self.peaks, "residual")
 
+    @functools.cached_property
+    def compiled_sizes(self) -> Compiled:
+        """The sizes of the equations if no terms cancelled, as a tape: they are seldom asked for."""
+        return compile_program(self.residual.sizes, "residual", "tape")
+
 
 def first_order(model: Any, dense: bool | None = None) -> Form:
     """A model as a system of first order, with unknowns for its lower derivatives."""
@@ -307,8 +312,7 @@ class FormEquations:
 
     def residual_sizes(self, u: Vector, du: Vector, t: float) -> Vector:
         """Sizes of the equations at a state if no terms cancelled, constants among them, shape (n,)."""
-        program = self.form.residual.sizes
-        return program.evaluate(program.arguments(t, u, du, self.kernel_parameters()))
+        return residual_of_kernel(self, self.form.compiled_sizes.address, u, du, t)
 
     def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """What rounding of its terms may leave of every equation at a state, shape (n,)."""

@@ -233,9 +233,11 @@ class Follower:
         arrays["ends"][-len(values) :], arrays["last"][:] = values, np.append(u, du)
         arrays["signs"][:] = np.where(np.isfinite(values), np.sign(values), 0.0)
 
-    def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
-        """Advance to the end of a step; determinants are computed there and halfway along a straight line."""
-        return int(self._own.follow(self._memory.address, p, t, u, du, DEEP))
+    def follow(self, t: Vector, u: Vector, du: Vector, p: Vector) -> tuple[int, int]:
+        """Advance to the ends of steps until one has marks; the number of steps, and the sum of its marks."""
+        # Determinants are computed there and halfway along straight lines. Shapes: t (K,), u and du (K, n).
+        steps, marks = self._own.follow(self._memory.address, p, *map(np.ascontiguousarray, (t, u, du)), DEEP)
+        return int(steps), int(marks)
 
     @property
     def signs(self) -> Vector:

@@ -103,12 +103,11 @@ def values(address: Any, p: Any, t: Any, u: Any, du: Any) -> Any:
     evaluate(own, p.ctypes.data, t, u.ctypes.data, du.ctypes.data, own.between)
 
 
-@kept
-def follow(address: Any, p: Any, t: Any, u: Any, du: Any, deep: Any) -> Any:
-    """Advance to the end of a step; returns the sum of its marks."""
-    own = follower_at(address)
+@within_compiled
+def advance(own: Any, p: Any, t: Any, u_at: Any, du_at: Any, deep: Any) -> Any:
+    """Advance to the end of a step; the sum of its marks."""
     n, count, ends, times = own.n, own.count, doubles(own.ends), doubles(own.times)
-    last, middle = doubles(own.last), doubles(own.middle)
+    last, middle, u, du = doubles(own.last), doubles(own.middle), doubles(u_at), doubles(du_at)
     for k in range(2 * count):
         ends[k] = ends[count + k]
     times[0], times[1], times[2] = times[1], times[2], t
@@ -116,9 +115,8 @@ def follow(address: Any, p: Any, t: Any, u: Any, du: Any, deep: Any) -> Any:
         middle[i] = 0.5 * (last[i] + u[i])
         middle[n + i] = 0.5 * (last[n + i] + du[i])
         last[i], last[n + i] = u[i], du[i]
-    parameters = p.ctypes.data
-    evaluate(own, parameters, 0.5 * (times[1] + t), own.middle, own.middle + 8 * n, own.between)
-    evaluate(own, parameters, t, u.ctypes.data, du.ctypes.data, own.ends + 16 * count)
+    evaluate(own, p, 0.5 * (times[1] + t), own.middle, own.middle + 8 * n, own.between)
+    evaluate(own, p, t, u_at, du_at, own.ends + 16 * count)
     marks = 0
     between, signs = doubles(own.between), doubles(own.signs)
     a, b = times[1] - times[0], times[2] - times[1]
@@ -143,3 +141,15 @@ def follow(address: Any, p: Any, t: Any, u: Any, du: Any, deep: Any) -> Any:
         if second * third > 0.0 and second * (second + (second - first) * b / a) < 0.0:
             marks |= BOUNCED
     return marks
+
+
+@kept
+def follow(address: Any, p: Any, times: Any, u: Any, du: Any, deep: Any) -> Any:
+    """Advance along steps until one has marks; the number of these steps, and the sum of its marks."""
+    own, size = follower_at(address), 8 * u.shape[1]
+    for k in range(len(times)):
+        place = p.ctypes.data, times[k], u.ctypes.data + size * k, du.ctypes.data + size * k
+        marks = advance(own, *place, deep)
+        if marks != 0:
+            return k + 1, marks
+    return len(times), 0

@@ -98,6 +98,7 @@ class StagesMemory(ctypes.Structure):
             # may be missing alone; and (n,), what noise F has, or 0.
             "evaluate linearize noise",
             "noise_at_end",  # in Python: writes the error by rounding of F at the last stage
+            "term_sizes tell_term_sizes",  # function for sizes of equations, 0 without; in Python: tells it
             "by_differences",  # likewise both halves of a Jacobian whose kernel gives NaN
             "of_end",  # whether the Jacobian is that of the last stage, in one matrix
             "dgetrf dgetrs zgetrf zgetrs",  # functions of LAPACK
@@ -409,7 +410,8 @@ class StageEquations(StageMatrices):
         self.forget()
         kernels, pattern = problem.kernels, problem.sparsity
         self.by_kernels = bool(kernels and kernels.jacobian and getattr(pattern, "format", "csc") == "csc")
-        memory.noise_at_end = self._answer("_noise_at_end")
+        memory.noise_at_end, memory.term_sizes = self._answer("_noise_at_end"), 0
+        memory.tell_term_sizes = self._answer("_tell_term_sizes") if hasattr(problem, "form") else 0
         memory.by_differences = self._answer("_linearize")
         self._ask_equations(memory, problem, kernels if self.by_kernels else None, self.team)
         if not self.by_kernels:
@@ -653,6 +655,13 @@ class MachineStages(StageEquations):
         if noise is not None:
             self._arrays["work"][0] = noise
         return int(noise is not None)
+
+    def _tell_term_sizes(self, *_: int) -> int:
+        """Tell the function for sizes of the equations, which few runs need."""
+        problem: Any = self.problem
+        self._sizes = problem.form.compiled_sizes  # which lives as long as its address is known
+        self._memory.term_sizes = self._sizes.address
+        return 1
 
     def is_rounding(self, t0: float, h: float, most: float, error: Vector | None = None) -> bool:
         """Whether the weighted error of the checked unknowns, at the end, is small or by rounding there."""

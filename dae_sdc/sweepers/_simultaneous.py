@@ -442,10 +442,14 @@ def put_noise(a: Any, time: Any, c: Any, certain: Any, by_sizes: Any) -> Any:
     outside = a.refactorize != 0 and integers(a.triangles + 8 * PARTS * (a.pairs + 1))[0] == 0
     noise, terms, error = doubles(a.work), doubles(a.transformed), doubles(a.error)
     status = mn.HARDLY_REGULAR
-    if not (outside or a.linearize != 0 or by_sizes != 0):
+    if not (outside or a.linearize != 0):
         mn.halves_at(a.jacobian, time, a.u + last, a.du + last, c, a.p, spare, a.end_matrix, a.entries)
         point = a.u + last, a.du + last
         mn.put_terms((n, a.indices, a.starts), spare, a.end_matrix, 1.0 / c, point, a.transformed)
+        if by_sizes != 0:
+            call_residual(a.term_sizes, time, a.u + last, a.du + last, a.p, a.error)
+            for j in range(n):
+                terms[j] = max(terms[j], error[j])
         for i in range(a.entries):
             doubles(a.end_matrix)[i] += doubles(spare)[i]
         status = factorize_at_end(a)
@@ -487,6 +491,8 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
     time, c = t0 + h, h * x.gamma
     if not (put_noise(a, time, c, 1, 0) and below_noise(a)):
         # Terms with unknowns near 0 are small beside constants, which the sizes of equations have too.
+        if a.term_sizes == 0 and (a.tell_term_sizes == 0 or call_at(a.tell_term_sizes, (a.own, 0, 0)) == 0):
+            return False
         if not (put_noise(a, time, c, 1, 1) and below_noise(a)):
             return False
     for j in range(n):
