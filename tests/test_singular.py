@@ -14,7 +14,8 @@ from scipy.integrate import quad
 
 import dae_sdc as ds
 from dae_sdc.cli import main
-from dae_sdc.control.singular import watched
+from dae_sdc.control.events import AcceptedStep
+from dae_sdc.control.singular import STEPS_REMEMBERED, RecentSteps, watched
 from dae_sdc.errors import InputError
 from dae_sdc.structure.determinants import Determinants, null_rows
 from dae_sdc.structure.parabola import foretold
@@ -425,3 +426,24 @@ def test_sizes_of_unknowns_make_no_start_singular(nominal: bool) -> None:
     assert run.success, run.message
     p, q = run.u[-1] * [1e-5, 1e5]
     assert [-p * np.exp(-p * q), q * np.exp(-p + q)] == pytest.approx([1.0, 1.0], rel=1e-9)
+
+
+def test_steps_are_remembered_together_as_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    sizes = np.exp(np.cumsum(rng.normal(-0.05, 0.5, 300)))
+    starts = np.concatenate([[0.0], np.cumsum(sizes)[:-1]])
+
+    def step(k: int) -> AcceptedStep:
+        return AcceptedStep(None, starts[k], sizes[k], None, None, None, 1)
+
+    one_by_one, together = RecentSteps(), RecentSteps()
+    for k in range(300):
+        one_by_one.remember(range(k, k + 1), starts, sizes, step)
+    for first, end in ((0, 1), (1, 20), (20, 150), (150, 151), (151, 300)):
+        together.remember(range(first, end), starts, sizes, step)
+    assert one_by_one.history == together.history
+    assert (
+        list(one_by_one.last) == list(together.last) == [step(k) for k in range(300 - STEPS_REMEMBERED, 300)]
+    )
+    # Whatever the sizes of the steps, the first one is known, and their ages are spread over many scales.
+    assert together.history[0].time == 0.0 and len(together.history) == STEPS_REMEMBERED

@@ -24,6 +24,8 @@ from dae_sdc.errors import InputError
 from dae_sdc.problems import PROBLEMS
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.solution import Solution
+from dae_sdc.run.target import make_problem
+from dae_sdc.sweepers._machine_stages import MachineStages
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.linear_multistep import MULTISTEP
 from dae_sdc.sweepers.multistep import MultistepDAE
@@ -592,3 +594,26 @@ def test_where_equations_in_python_are_not_defined_is_told(sweeper: str) -> None
     done = ds.solve(rises, sweeper=sweeper, u0=[2.0, 0.0], dt=0.01, t_end=1.0, trace=False)
     assert not done.success and done.t[-1] == pytest.approx(0.89)
     assert "returned nan in 'equation 1' at t=0.9" in done.message
+
+
+def test_rounding_in_models_is_estimated_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    for name in ("_noise_at_end", "_tell_term_sizes"):
+        method = getattr(MachineStages, name)
+        monkeypatch.setattr(
+            MachineStages, name, lambda *all_of_it, m=method: (asked.append(m.__name__), m(*all_of_it))[1]
+        )
+    solution = ds.solve("transistor-amplifier", rtol=1e-4)
+    assert solution.success and solution.stats["steps"] > 100
+    assert asked.count("_tell_term_sizes") == 1
+    assert asked.count("_noise_at_end") <= 2  # of a matrix that may be singular
+
+
+@pytest.mark.parametrize("name", ["transistor-amplifier", "furuta-pendulum", "diode-ladder", "robot-arm"])
+def test_sizes_of_equations_are_those_of_their_program(name: str) -> None:
+    problem: Any = make_problem(name)
+    program, rng = problem.form.residual.sizes, np.random.default_rng(5)
+    for t in (0.0, 0.3):
+        u, du = rng.normal(size=(2, problem.n))
+        exact = program.evaluate(program.arguments(t, u, du, problem.kernel_parameters()))
+        np.testing.assert_allclose(problem.residual_sizes(u, du, t), exact, rtol=1e-13)

@@ -265,6 +265,16 @@ class LinkedCompiler(CompilerBase):  # type: ignore[misc]
     """numba's compiler, with :class:`_LinkedLowering` of what is not called from outside of compiled code."""
 
     step: ClassVar[type[FunctionPass] | None] = None  # What changes numba's representation of a function.
+    # numba would compile a function again for each set of options of those that call it.
+    compiled: ClassVar[dict[Any, CompileResult]] = {}
+
+    def compile_extra(self, func: Any) -> CompileResult:
+        """See numba."""
+        state = self.state
+        key = type(self), func, state.args, state.return_type, state.flags
+        if key not in self.compiled:
+            self.compiled[key] = super().compile_extra(func)
+        return self.compiled[key]
 
     def define_pipelines(self) -> Any:
         """See numba."""

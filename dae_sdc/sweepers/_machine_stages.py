@@ -64,7 +64,9 @@ class StagesMemory(ctypes.Structure):
         ("numbers", StepNumbers),
         ("counts", Counts),
         ("run", RunNumbers),
-        *fields(ctypes.c_double, "called_time called_step"),  # of the step that ``working`` is called for
+        *fields(
+            ctypes.c_double, "called_time called_step answered"
+        ),  # for ``working``, and a number it gives
         *fields(ctypes.c_double, "time step"),  # where F is evaluated in parts
         *fields(ctypes.c_double, "time_before step_before"),  # start and size of the step before
         *fields(ctypes.c_double, "jacobian_at"),  # where in the step the Jacobian is evaluated

@@ -501,8 +501,8 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
     return a.residual_is_small(t0, h)
 
 
-@_view.method(**mn.RARE)
-def _beyond_rounding(a: Any) -> Any:
+@within_compiled
+def beyond_rounding(a: Any) -> Any:
     """Weighted norm of the estimated error without what rounding at the end explains of it."""
     if a.amplifies == 0:
         return np.inf
@@ -1285,6 +1285,18 @@ def _judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
 
 
 @_view.method()
+def _beyond_rounding(a: Any) -> Any:
+    call_with(a, own.BEYOND, a.called_time, a.called_step, 1, False, False)
+    return a.answered
+
+
+@_view.method()
+def _slope(a: Any, t0: Any, h: Any) -> Any:
+    call_with(a, own.SLOPE, t0, h, 1, False, False)
+    return a.answered
+
+
+@_view.method()
 def _solve_and_judge(a: Any, t0: Any, h: Any, first: Any, again: Any, looks: Any) -> Any:
     if a.numbers.plain > 0.0 and a.swept == 0:
         a.weigh_plainly(h)
@@ -1311,7 +1323,18 @@ def _work_at(address: Any, what: Any, flags: Any) -> Any:
     step = a.called_time, a.called_step, flags & 3, flags & 4 != 0, flags & 8 != 0
     if what == own.ADVANCE:
         return own.solved_and_judged(a, *step)
-    own.judge(a, *step)
+    if what == own.RENEW:
+        return int(own.renew(a, *step[:2]))
+    if what == own.ROUNDING:
+        return int(a.changes_by_rounding(*step[:2]))
+    if what == own.SMALL:
+        return int(a.residual_is_small(*step[:2]))
+    if what == own.BEYOND:
+        a.answered = beyond_rounding(a)
+    elif what == own.SLOPE:
+        a.answered = own.slope(a, *step[:2])
+    else:
+        own.judge(a, *step)
     return 0
 
 
@@ -1321,16 +1344,12 @@ def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any, looks
         return float(a.solve_and_judge(*step))
     if what == own.JUDGE:
         return a.judge(*step)
-    if what == own.RENEW:
-        return 1.0 if own.renew(a, t0, h) else 0.0
+    if what == own.RENEW or what == own.ROUNDING or what == own.SMALL:
+        return float(call_with(a, what, *step))
     if what == own.NEXT:
         return 1.0 if a.next_stage(h) else 0.0
-    if what == own.ROUNDING:
-        return 1.0 if a.changes_by_rounding(t0, h) else 0.0
     if what == own.FIRST:
         return float(steps_ahead.first_step(a, t0, h))
-    if what == own.SMALL:
-        return 1.0 if a.residual_is_small(t0, h) else 0.0
     if what == own.WITHIN:
         return 1.0 if a.weigh_within(h) else 0.0
     if what == own.BETWEEN:

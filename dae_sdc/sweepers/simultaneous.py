@@ -393,7 +393,7 @@ def slope(w: Any, t0: Any, h: Any) -> Any:
 
 
 ADVANCE, JUDGE, FIRST, RENEW, NEXT, AGAIN, SMALL, ROUNDING = range(8)
-CONTINUE, WEIGH, WITHIN, BETWEEN, BEYOND, STEPS = range(8, 14)
+CONTINUE, WEIGH, WITHIN, BETWEEN, BEYOND, STEPS, SLOPE = range(8, 15)
 """What the compiled function ``act`` may be asked for."""
 NOT_JUDGED = 1, False, False  # Its last arguments where stages are not to be judged.
 

@@ -24,7 +24,6 @@ from dae_sdc.sweepers.simultaneous import (
     SINGULAR,
     SOLVED,
     UNDEFINED,
-    slope,
 )
 from dae_sdc.sweepers.tolerance import Outcome
 
@@ -327,7 +326,7 @@ def first_step(w: Any, t0: Any, span: Any) -> Any:
 def slope_at_start(w: Any, t0: Any, h: Any) -> Any:
     """Weighted norm of u' at the start by an implicit step of size h, whose matrices are not kept."""
     w.forget()
-    seen = slope(w, t0, h)
+    seen = w.slope(t0, h)
     w.forget()
     return seen
 
