@@ -340,15 +340,15 @@ class StageEquations(StageMatrices):
         self.differences = np.zeros(len(c)) if differences is None else differences
         explicit = not self.A.any()
         together = (self.A[-1:, -1:] + explicit, (1.0,)) if self.in_turn else (self.A, self.nodes)
-        known = coefficients_of(together[0].tobytes(), together[1])
+        self.eigen, known = coefficients_of(together[0].tobytes(), together[1])
         m, n = self.m, self.n = len(together[1]), problem.n
-        self.rows, self.eigen = len(c), known.eigen
+        self.rows = len(c)
         # Stages that are solved in turn are checked by their residuals alone.
         self.multipliers = multipliers(problem) & (not self.in_turn)
         # 1 for unknowns whose error at the end is checked: rounding hides it in those of index 2 and higher.
         index = np.array(problem.variable_index)
         self.checked = np.where((index < 2) & (index.max(initial=0) < 3 and not self.in_turn), 1.0, 0.0)
-        self.inverse, self.u0, self.du0, self.weights = known.inverse, np.zeros(n), np.zeros(n), np.ones(n)
+        self.inverse, self.u0, self.du0, self.weights = known["inverse"], np.zeros(n), np.zeros(n), np.ones(n)
         # What h a_ij U_j of the rows solved together are added to: the start, and parts of stages before.
         self.base = np.zeros(n) if self.in_turn else self.u0
         self.h_a, self.guess, self.value = np.empty((m, m)), np.zeros((m, n)), np.zeros((m, n))
@@ -363,22 +363,14 @@ class StageEquations(StageMatrices):
         self.n_integrated, self.swept_by, self.interior = n, cast(Any, None), False
         memory.chunks = 1 if team is None else team.at_once
         memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
-        memory.between, memory.amplifies = len(known.places), int(self.multipliers.any())
+        memory.between, memory.amplifies = len(known["places"]) - 1, int(self.multipliers.any())
         places = self.nodes[1:] if self.in_turn else self.nodes[-m:]
         memory.spread = self.spread = len(places) if len({0.0, *places}) > len(places) else 0
-        names = "A c differences inverse u0 du0 weights base h_a guess value error estimated checked"
-        arrays = {name: getattr(self, name) for name in names.split()} | {
+        names = "A c differences u0 du0 weights base h_a guess value error estimated checked"
+        arrays = {name: array.copy() for name, array in known.items()}
+        arrays |= {name: getattr(self, name) for name in names.split()} | {
             "change": change,
             "transformed": np.zeros((m, n)),
-            "to": known.eigen.to,
-            "back": known.eigen.back,
-            "at_start": known.at_start,
-            "middle": known.middle,
-            "at_end": known.at_end,
-            "to_middle": known.to_middle.copy(),
-            "places": np.append(known.places, 0.0),
-            "value_between": np.vstack([known.values, np.zeros(m + 1)]),
-            "slope_between": np.vstack([known.slopes, np.zeros(m)]),
             "work": np.empty((2, n)),
             "others": np.where(self.multipliers, 0.0, 1.0),
             "exponents": index.astype(np.int64) - 1,
@@ -388,7 +380,6 @@ class StageEquations(StageMatrices):
             "lagrange": lagrange_weights(self.c[-m:]),
             "last_coefficients": coefficients_of_last(places[: self.spread]),
             "nodes": self.c,
-            "eigenvalues": np.ascontiguousarray(self.eigen.pairs),
             "coefficients": np.zeros(memory.pairs + 1, dtype=np.complex128),
         }
         super().__init__(self.eigen.pairs, arrays, memory)

@@ -134,49 +134,36 @@ def eigenbasis(A: Vector) -> Basis:
     return Basis(real, np.array(pairs), np.array(to), np.ascontiguousarray(np.array(back).T))
 
 
-class Coefficients(NamedTuple):
-    """Quantities that depend on the coefficients of a method alone."""
-
-    eigen: Basis  # The eigenbasis of A.
-    inverse: Vector  # Shape (M, M). The inverse of A.
-    # at_start, middle: shape (M,). Weights of the stage derivatives in u' of the polynomial at the start
-    # and in the middle of the step.
-    at_start: Vector
-    middle: Vector
-    # Shape (M,). Likewise in the part of p'(t_0 + h) that vanishes with one node less, at the start.
-    at_end: Vector
-    # Shape (M,). Weights of the stage derivatives in (u(t_0 + h/2) - u(t_0)) / h of the polynomial.
-    to_middle: Vector
-    # Shape (P,). Places between the start and the nodes, with which none is farther from the next than
-    # :data:`WIDEST_GAP`.
-    places: Vector
-    # values, slopes: shape (P, M + 1). Weights of the start and the stages in u, and of the stages in u',
-    # of the polynomials there.
-    values: Vector
-    slopes: Vector
-
-
 @functools.lru_cache(maxsize=32)
-def coefficients_of(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
-    """The quantities of a matrix A, by its numbers in a row, and nodes."""
+def coefficients_of(numbers: bytes, nodes: tuple[float, ...]) -> tuple[Basis, dict[str, Vector]]:
+    """The eigenbasis of a matrix A, by its numbers in a row, and arrays that depend on it and nodes alone."""
     A: Vector = np.frombuffer(numbers).reshape(len(nodes), len(nodes))
     halves, weights = np.polynomial.legendre.leggauss(len(nodes))
     points = tuple((0.25 + 0.25 * halves).tolist())
     known = (0.0, *sorted(nodes))
     gaps = [np.linspace(a, b, int(np.ceil((b - a) / WIDEST_GAP)) + 1)[1:-1] for a, b in pairwise(known)]
+    # Places between the start and the nodes, with which none is farther from the next than WIDEST_GAP.
     places = np.concatenate(gaps)
     between = tuple(places.tolist())
-    return Coefficients(
-        eigenbasis(A),
-        np.asarray(np.linalg.inv(A), dtype=np.float64),
-        np.ascontiguousarray(interpolation_matrix(nodes, (0.0,))[0]),
-        np.ascontiguousarray(interpolation_matrix(nodes, (0.5,))[0]),
-        np.prod(1.0 - np.array(nodes[:-1])) / len(nodes) * lagrange_weights(np.array(nodes)),
-        0.25 * weights @ interpolation_matrix(nodes, points),
-        places,
-        np.ascontiguousarray(interpolation_matrix((0.0, *nodes), between)),
-        np.ascontiguousarray(interpolation_matrix(nodes, between)),
-    )
+    values, slopes = (interpolation_matrix(ends, between) for ends in ((0.0, *nodes), nodes))
+    eigen = eigenbasis(A)
+    return eigen, {
+        "to": eigen.to,
+        "back": eigen.back,
+        "eigenvalues": eigen.pairs,
+        "inverse": np.asarray(np.linalg.inv(A), dtype=np.float64),
+        # Weights of the stage derivatives in u' of the polynomial at the start and in the middle of the step,
+        "at_start": interpolation_matrix(nodes, (0.0,))[0],
+        "middle": interpolation_matrix(nodes, (0.5,))[0],
+        # in the part of p'(t_0 + h) that vanishes with one node less, at the start,
+        "at_end": np.prod(1.0 - np.array(nodes[:-1])) / len(nodes) * lagrange_weights(np.array(nodes)),
+        # and in (u(t_0 + h/2) - u(t_0)) / h of the polynomial.
+        "to_middle": 0.25 * weights @ interpolation_matrix(nodes, points),
+        # Weights of the start and the stages in u, and of the stages in u'; the last rows are for any place.
+        "places": np.append(places, 0.0),
+        "value_between": np.vstack([values, np.zeros(len(nodes) + 1)]),
+        "slope_between": np.vstack([slopes, np.zeros(len(nodes))]),
+    }
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:
