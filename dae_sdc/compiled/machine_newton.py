@@ -49,6 +49,22 @@ LARGEST_LOOP = 24
 
 
 @within_compiled
+def fill(to: Any, count: Any, value: Any) -> None:
+    """Set so many numbers at an address to a value."""
+    numbers = doubles(to)
+    for i in range(count):
+        numbers[i] = value
+
+
+@within_compiled
+def copy(to: Any, source: Any, count: Any) -> None:
+    """Copy so many numbers from one address to another."""
+    numbers, others = doubles(to), doubles(source)
+    for i in range(count):
+        numbers[i] = others[i]
+
+
+@within_compiled
 def largest_of(values: Any, low: Any, high: Any) -> Any:
     """Largest absolute value; NaN if one is."""
     result = 0.0
@@ -152,14 +168,14 @@ def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
 
 
 @within_compiled
-def solve_in_slot(nodes: Any, slot: Any) -> None:
-    """Solve with the factors in a slot for ``delta``, in place."""
+def solve_in_slot(nodes: Any, slot: Any, x_at: Any) -> None:
+    """Solve with the factors in a slot, in place."""
     if nodes.substitute != 0:
-        call_at(nodes.substitute, (nodes.own, slot))
+        call_at(nodes.substitute, (nodes.own, slot, x_at))
     else:
         n = nodes.n
         factors, pivots = nodes.factors + 8 * n * n * slot, nodes.pivots + 4 * n * slot
-        dense_solve(n, LARGEST_NODE_LOOP, nodes.getrs, nodes.small, factors, pivots, nodes.delta)
+        dense_solve(n, LARGEST_NODE_LOOP, nodes.getrs, nodes.small, factors, pivots, x_at)
 
 
 @_view.method()
@@ -167,14 +183,12 @@ def _correct(nodes: Any) -> Any:
     residual_of_node(nodes, nodes.node, nodes.node_u, nodes.node_du)
     nodes.counts.newton += 1
     nodes.counts.solve += 1
-    n, split = nodes.n, nodes.split
-    delta, value = doubles(nodes.delta), doubles(nodes.value)
-    for i in range(n):
-        delta[i] = value[i]
+    n, split, delta = nodes.n, nodes.split, doubles(nodes.delta)
+    copy(nodes.delta, nodes.value, n)
     if nodes.krylov != 0:
         call_at(nodes.krylov, (nodes.own, nodes.slot, 0))
     else:
-        solve_in_slot(nodes, nodes.slot)
+        solve_in_slot(nodes, nodes.slot, nodes.delta)
     if nodes.weights != 0:
         return nodes.differential * largest_weighted(delta, doubles(nodes.weights), n)
     size = nodes.differential * largest_of(delta, 0, split)
@@ -209,8 +223,7 @@ def put_terms(about: Any, mass_at: Any, stiffness_at: Any, factor: Any, point: A
     rows, starts, out = short_integers(indices), short_integers(starts_at), doubles(out_at)
     u, du, mass, stiffness = doubles(point[0]), doubles(point[1]), doubles(mass_at), doubles(stiffness_at)
     is_sparse = starts_at != 0
-    for j in range(n):
-        out[j] = 0.0
+    fill(out_at, n, 0.0)
     for j in range(n):
         for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
             entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
@@ -233,11 +246,8 @@ def _at_round_off(nodes: Any) -> Any:
 
 @_view.method(**RARE)
 def _restore(nodes: Any) -> Any:
-    n, saved = nodes.n, doubles(nodes.saved)
-    u, du = doubles(nodes.node_u), doubles(nodes.node_du)
-    for i in range(n):
-        u[i] = saved[i]
-        du[i] = saved[n + i]
+    copy(nodes.node_u, nodes.saved, nodes.n)
+    copy(nodes.node_du, nodes.saved + 8 * nodes.n, nodes.n)
 
 
 @_view.method()
@@ -297,9 +307,8 @@ def _factor(nodes: Any) -> Any:
     mass, stiffness, size = doubles(nodes.masses), doubles(nodes.stiffnesses), nodes.entries
     to = size * slot
     if source != slot:
-        for i in range(size):
-            mass[to + i] = mass[size * source + i]
-            stiffness[to + i] = stiffness[size * source + i]
+        for half in (nodes.masses, nodes.stiffnesses):
+            copy(half + 8 * to, half + 8 * size * source, size)
     nodes.counts.factorization += 1
     c, data, is_sparse = doubles(nodes.coefficients)[nodes.node], doubles(nodes.data), nodes.starts != 0
     starts = short_integers(nodes.starts)
@@ -329,13 +338,12 @@ def _renew(nodes: Any, which: Any) -> Any:
 @within_compiled
 def begin_solve(nodes: Any, m: Any) -> Any:
     """Point the memory at node m, save its iterate, and measure corrections by it."""
-    n, split, saved, offset = nodes.n, nodes.split, doubles(nodes.saved), 8 * nodes.stride * m
+    n, split, offset = nodes.n, nodes.split, 8 * nodes.stride * m
     nodes.node, nodes.node_u, nodes.node_du = m, nodes.u + offset, nodes.du + offset
     nodes.slot = integers(nodes.slots)[m]
     u, du = doubles(nodes.node_u), doubles(nodes.node_du)
-    for i in range(n):
-        saved[i] = u[i]
-        saved[n + i] = du[i]
+    copy(nodes.saved, nodes.node_u, n)
+    copy(nodes.saved + 8 * n, nodes.node_du, n)
     nodes.differential = 1.0 / (1.0 + largest_of(du, 0, split))
     c = doubles(nodes.coefficients)[m]
     if nodes.weights != 0:
@@ -404,12 +412,12 @@ def sparse_work(view: Any) -> tuple[Any, Any]:
 refactor_real, substitute_real = sparse_work(doubles)
 
 
-def _substitute(address: Any, slot: Any) -> Any:
+def _substitute(address: Any, slot: Any, x_at: Any) -> Any:
     nodes = nodes_at(address)
     parts = nodes.triangles + 8 * PARTS * slot
     if integers(parts)[0] == 0:
-        return call_at(nodes.solve_outside, (address, slot, nodes.delta))
-    substitute_real(parts, nodes.n, nodes.delta, nodes.work)
+        return call_at(nodes.solve_outside, (address, slot, x_at))
+    substitute_real(parts, nodes.n, x_at, nodes.work)
     return 1
 
 
@@ -426,8 +434,8 @@ C_FUNCTIONS = c_functions(
     {
         "solve": (_solve_at, AT),
         "factorize": (_factorize_at, AT),  # by address: it would be optimised again within each caller
-        "substitute": (_substitute, AT),
+        "substitute": (_substitute, types.int64(*(types.int64,) * 3)),
         "refactorize": (_refactorize_at, types.int64(*(types.int64,) * 3)),
     }
 )
-"""Solves at a node, new factors, and the same with sparse ones, whose solution is in ``delta``."""
+"""Solves at a node, new factors, and the same with sparse ones."""

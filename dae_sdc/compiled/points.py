@@ -56,13 +56,18 @@ def factorize_square(a: Any, follows: Any) -> Any:
 
 
 @within_compiled
+def solve_square(a: Any) -> Any:
+    """Solve for F with the factors of y' and z."""
+    mn.copy(a.right, a.value, a.n)
+    mn.dense_solve(a.n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
+    return doubles(a.right)
+
+
+@within_compiled
 def rate_of_square(a: Any) -> Any:
     """The largest change of a derivative over the step, relative to the size, by these factors."""
-    n, right, value, largest = a.n, doubles(a.right), doubles(a.value), 0.0
-    for j in range(n):
-        right[j] = value[j]
-    mn.dense_solve(n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
-    for j in range(n):
+    right, largest = solve_square(a), 0.0
+    for j in range(a.n):
         if doubles(a.algebraic)[j] == 0.0:
             size = abs(right[j]) / doubles(a.sizes)[j]
             if not size <= largest:
@@ -113,8 +118,7 @@ def make_nearest(a: Any) -> Any:
     """Make factors of the equations of the change of the least norm; False where they are singular."""
     n, m, mass, stiffness = a.n, 3 * a.n, doubles(a.mass), doubles(a.stiffness)
     sizes, lu, scale = doubles(a.sizes), doubles(a.lu), doubles(a.row_scale)
-    for k in range(m * m):
-        lu[k] = 0.0
+    mn.fill(a.lu, m * m, 0.0)
     for i in range(n):
         row = doubles(a.other)
         for j in range(n):
@@ -152,9 +156,7 @@ def _refactor(a: Any) -> Any:
 def _find_change(a: Any) -> Any:
     n, value, sizes, step, right = a.n, doubles(a.value), doubles(a.sizes), doubles(a.step), doubles(a.right)
     if a.determined != 0:
-        for j in range(n):
-            right[j] = value[j]
-        mn.dense_solve(n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
+        solve_square(a)
         follows = FOLLOWS * a.h if a.follows != 0 else 0.0
         for j in range(n):
             algebraic = doubles(a.algebraic)[j] > 0.0
@@ -180,8 +182,7 @@ def _find_change(a: Any) -> Any:
 def _move(a: Any) -> Any:
     n, share = a.n, 1.0
     here, there, step, value = doubles(a.here), doubles(a.there), doubles(a.step), doubles(a.value)
-    for j in range(2 * n):
-        there[j] = here[j]
+    mn.copy(a.there, a.here, 2 * n)
     while True:
         for j in range(2 * n):
             here[j] = there[j] + share * step[j]
@@ -199,18 +200,17 @@ within_compiled(pointwise.solve_point)
 @within_compiled
 def solve_at(a: Any, k: Any) -> Any:
     """Solve the pair at one of the times; False where that is left to Python."""
-    n, here, size = a.n, doubles(a.here), doubles(a.steps)[k]
-    u, du = doubles(a.u + 8 * n * k), doubles(a.du + 8 * n * k)
+    n, size = a.n, doubles(a.steps)[k]
+    u, du = a.u + 8 * n * k, a.du + 8 * n * k
     tries = 2 if a.borrows != 0 and size == a.h else 1
     a.time, a.h, a.borrows = doubles(a.times)[k], size, 0
     for attempt in range(tries):
-        for j in range(n):
-            here[j], here[n + j] = u[j], du[j]
+        mn.copy(a.here, u, n)
+        mn.copy(a.here + 8 * n, du, n)
         if pointwise.solve_point(a, attempt < tries - 1):
-            for j in range(n):
-                u[j] = here[j]
-                if a.determined != 0:
-                    du[j] = here[n + j]
+            mn.copy(u, a.here, n)
+            if a.determined != 0:
+                mn.copy(du, a.here + 8 * n, n)
             a.borrows = 1
             return True
     return False
@@ -238,8 +238,7 @@ def change_least(a: Any, s: Any, x: Any, time: Any, share: Any) -> Any:
     m, n, out, matrix, system = s.rows, s.columns, doubles(a.out), doubles(a.matrix), doubles(a.system)
     right, step, weights, jets = doubles(a.right), doubles(a.step), doubles(a.weights), integers(s.jets)
     call_residual(s.program, time, x, x, a.p, a.out)
-    for k in range(m * n):
-        matrix[k] = 0.0
+    mn.fill(a.matrix, m * n, 0.0)
     for e in range(s.entries):
         i, j, k = integers(s.row)[e], integers(s.column)[e], integers(s.followed)[e]
         if j >= 0:
@@ -359,8 +358,8 @@ def _correct(where: Any, x: Any, times: Any, steps: Any, done: Any, count: Any) 
     width = 8 * (a.values + 1)
     for number in range(count):
         at, time, h = x + width * number, doubles(times)[number], abs(doubles(steps)[number])
-        for j in range(a.values + 1):
-            doubles(a.before)[j] = doubles(a.other)[j] = doubles(at)[j]
+        mn.copy(a.before, at, a.values + 1)
+        mn.copy(a.other, at, a.values + 1)
         integers(done)[number] = solve_stages(a, at, time, 0.0)
         rate = h * largest_change(a, at, a.before, a.rates, a.rated)
         if not UNLIKELY_RATE < rate or not solve_stages(a, a.other, time, FOLLOWS * h):
@@ -370,8 +369,7 @@ def _correct(where: Any, x: Any, times: Any, steps: Any, done: Any, count: Any) 
         spared = h * largest_change(a, a.other, a.before, a.rates, a.rated) <= SPARED * rate
         if spared and largest_change(a, a.other, a.before, a.states, a.n) <= moves:
             integers(done)[number] = 1
-            for j in range(a.values):
-                doubles(at)[j] = doubles(a.other)[j]
+            mn.copy(at, a.other, a.values)
     return 0
 
 

@@ -22,7 +22,6 @@ from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
-from dae_sdc.sweepers.step_error import multipliers, rounding_noise
 from dae_sdc.sweepers.steps_ahead import (
     MOST_REJECTIONS,
     TIME_ROUNDING,
@@ -33,7 +32,7 @@ from dae_sdc.sweepers.steps_ahead import (
     end_of_step,
     shortest,
 )
-from dae_sdc.sweepers.tolerance import TINY, Outcome, Tolerance
+from dae_sdc.sweepers.tolerance import TINY, Outcome, Tolerance, multipliers, rounding_noise
 
 FIRST_LOOK = 64  # Accepted steps after which the scales of a run are checked for the first time.
 LOOKS_APART = 8  # Factor between the numbers of steps at two checks.

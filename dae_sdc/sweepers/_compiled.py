@@ -118,8 +118,7 @@ def forget_matrices(s: Any) -> None:
     """Drop all matrices."""
     w = sweep_at(s)
     nodes = mn.nodes_at(w.nodes)
-    for i in range(4 * nodes.capacity):
-        doubles(nodes.kept)[i] = -1.0
+    mn.fill(nodes.kept, 4 * nodes.capacity, -1.0)
     for m in range(w.arrays.num_nodes):
         integers(nodes.newest)[m] = -1
     nodes.used, nodes.forgotten, w.step.scaled = 0, 1, 0.0
@@ -177,8 +176,7 @@ def scale_step(s: Any) -> None:
         take_slots(s)
     for m in range(M):
         doubles(x.times)[m] = x.dt * doubles(x.places)[m] + x.time
-        for j in range(a.n_integrated, a.n):
-            doubles(sweep.row(a.du, m))[j] = 0.0
+        mn.fill(sweep.row(a.du, m) + 8 * a.n_integrated, a.n - a.n_integrated, 0.0)
 
 
 @within_compiled

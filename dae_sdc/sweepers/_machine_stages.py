@@ -37,9 +37,8 @@ from dae_sdc.errors import EvaluationError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
 from dae_sdc.sweepers._answers import ANSWER, Answers, Factors, everywhere, numbers_at, sparse_matrix
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, StepNumbers, coefficients_of
-from dae_sdc.sweepers.step_error import multipliers, operators_at, rounding_noise
 from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, Team
-from dae_sdc.sweepers.tolerance import Weights
+from dae_sdc.sweepers.tolerance import Weights, multipliers, operators_at, rounding_noise
 
 COMPILED = "dae_sdc.sweepers._simultaneous"  # Home of the C functions.
 
@@ -170,18 +169,18 @@ class StageMatrices(Answers):
     numbers: Any
     by_kernels: bool
 
-    def __init__(self, pairs: Vector, arrays: dict[str, Any], memory: Any) -> None:
+    def __init__(self, arrays: dict[str, Any], memory: Any) -> None:
         super().__init__()
-        self.pairs, self._arrays, self._memory = pairs, arrays, memory
+        self._arrays, self._memory = arrays, memory
         self._first = threading.Lock()
-        self._copies = len(pairs) + 1 if memory.several else 1
+        self._copies = memory.pairs + 1 if memory.several else 1
         # The pattern of sparse matrices; of equations in Python the first Jacobian tells whether they are.
         self._pattern: Any = None
         self._has_matrices = self._real_is_done = False
 
     def _make_matrices(self, pattern: Any) -> None:
         """Allocate matrices and their factors, and set the functions that use them."""
-        n, pairs, memory = self.problem.n, len(self.pairs), self._memory
+        n, pairs, memory = self.problem.n, int(self._memory.pairs), self._memory
         self._pattern, self._has_matrices, arrays = pattern, True, self._arrays
         memory.entries = entries = n * n if pattern is None else len(pattern.indices)
         shape = (n, n) if pattern is None else (entries,)
@@ -340,7 +339,7 @@ class StageEquations(StageMatrices):
         self.differences = np.zeros(len(c)) if differences is None else differences
         explicit = not self.A.any()
         together = (self.A[-1:, -1:] + explicit, (1.0,)) if self.in_turn else (self.A, self.nodes)
-        self.eigen, known = coefficients_of(together[0].tobytes(), together[1])
+        self._eigenvalue, known = coefficients_of(together[0].tobytes(), together[1])
         m, n = self.m, self.n = len(together[1]), problem.n
         self.rows = len(c)
         # Stages that are solved in turn are checked by their residuals alone.
@@ -357,7 +356,7 @@ class StageEquations(StageMatrices):
         memory: Any = StagesMemory()
         self.numbers, self.counts, self.run = memory.numbers, memory.counts, memory.run
         memory.own, memory.working = ctypes.addressof(memory), entry(f"{COMPILED}:working").address
-        memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.eigen.pairs)
+        memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(known["eigenvalues"])
         memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), 0.5
         memory.slot, memory.n_integrated, memory.explicit = -1, n, int(explicit)
         self.n_integrated, self.swept_by, self.interior = n, cast(Any, None), False
@@ -382,7 +381,7 @@ class StageEquations(StageMatrices):
             "nodes": self.c,
             "coefficients": np.zeros(memory.pairs + 1, dtype=np.complex128),
         }
-        super().__init__(self.eigen.pairs, arrays, memory)
+        super().__init__(arrays, memory)
         arrays["row"] = np.empty((self._copies, n), dtype=np.complex128)
         tell_addresses(memory, arrays)
         self._before: tuple[Vector, Vector] | None = None  # the stages of the step before
@@ -393,7 +392,7 @@ class StageEquations(StageMatrices):
     def _tell_problem(self) -> None:
         """Tell compiled code of the problem and of sizes of its unknowns."""
         memory, scales, problem = self._memory, self.problem.run_scales, self.problem
-        self.numbers.gamma, self.numbers.implicit = self.eigen.real, 1.0 - self._memory.explicit
+        self.numbers.gamma, self.numbers.implicit = self._eigenvalue, 1.0 - self._memory.explicit
         self.numbers.most = own.MOST_NEWTON_ITERATIONS
         self.numbers.allowed_at_end = np.inf
         self.set_tolerance(1e-3, 1e-6)
@@ -679,7 +678,7 @@ class MachineStages(StageEquations):
             return
         self._begin_weights(weights)
         act()(self._memory.own, own.WEIGH, 0.0, h, 0, not first, floor)
-        self._end_weights(weights)
+        weights.scales.rate, weights.least_factor = self._memory.rate, weights.rtol
 
     def _begin_weights(self, weights: Weights) -> None:
         """Tell compiled code how errors are weighted, and with which rate of change."""
@@ -692,9 +691,6 @@ class MachineStages(StageEquations):
             self.judge_by("", weights)
         memory.follows, memory.watched = scales.running, scales.running and scales.watched
         memory.rate, memory.least_rate = scales.rate, scales.least_rate
-
-    def _end_weights(self, weights: Weights) -> None:
-        weights.scales.rate, weights.least_factor = self._memory.rate, weights.rtol
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
@@ -745,7 +741,7 @@ class MachineStages(StageEquations):
             memory.u_before, memory.du_before = memory.run_u - 8 * self.n, memory.run_du - 8 * self.n
         status = int(self.act(own.STEPS, 0.0, 0.0))
         if weights is not None:
-            self._end_weights(weights)
+            weights.scales.rate, weights.least_factor = memory.rate, weights.rtol
         if status == steps_ahead.UNFINISHED:
             self._advanced = int(self.run.status)
         return status, int(memory.taken)

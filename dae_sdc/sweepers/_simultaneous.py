@@ -31,10 +31,14 @@ from dae_sdc.sweepers import simultaneous as own, steps_ahead
 from dae_sdc.sweepers._machine_nodes import SweepMemory
 from dae_sdc.sweepers._machine_stages import StagesMemory
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF
-from dae_sdc.sweepers.step_error import AMPLIFICATION_OF_OTHERS, MULTIPLIER_AMPLIFICATION, ROUNDING_SHARE
 from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, INTEGRATE, MOST_SWEEPS, GoalNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
-from dae_sdc.sweepers.tolerance import TIME_PART_AT_INDEX_4
+from dae_sdc.sweepers.tolerance import (
+    AMPLIFICATION_OF_OTHERS,
+    MULTIPLIER_AMPLIFICATION,
+    ROUNDING_SHARE,
+    TIME_PART_AT_INDEX_4,
+)
 
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
@@ -125,8 +129,7 @@ def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
 
 @_view.method()
 def _copy(a: Any, target: Any, source: Any, rows: Any) -> Any:
-    for i in range(rows * a.n):
-        doubles(target)[i] = doubles(source)[i]
+    mn.copy(target, source, rows * a.n)
 
 
 @_view.method()
@@ -208,13 +211,7 @@ def _residuals(a: Any, t0: Any, h: Any) -> Any:
 def solve_real(a: Any, x_at: Any) -> Any:
     """Solve with the matrix of the real eigenvalue, or that of a node, in place."""
     if a.slot >= 0:
-        nodes, x = mn.nodes_at(a.nodes_of), doubles(x_at)
-        delta = doubles(nodes.delta)
-        for j in range(a.n):
-            delta[j] = x[j]
-        mn.solve_in_slot(nodes, a.slot)
-        for j in range(a.n):
-            x[j] = delta[j]
+        mn.solve_in_slot(mn.nodes_at(a.nodes_of), a.slot, x_at)
     elif a.slot == -2:
         call_at(a.by_node, (a.own, 0, x_at))
     elif a.substitute != 0:
@@ -452,8 +449,7 @@ def put_noise(a: Any, time: Any, c: Any, certain: Any, by_sizes: Any) -> Any:
     if status != mn.REGULAR:
         a.time, a.step = time, c
         return status == mn.HARDLY_REGULAR and call_at(a.noise_at_end, (a.own, certain, by_sizes)) != 0
-    for j in range(n):
-        noise[j] = TINY
+    mn.fill(a.work, n, TINY)
     for which in range(DIRECTIONS):
         for j in range(n):
             error[j] = c * EPS * terms[j] * doubles(a.directions + 8 * n * which)[j]
@@ -581,8 +577,7 @@ def row_sizes(a: Any, factor: Any, out_at: Any) -> Any:
     """The largest size of an entry of each row of dF/du' and of ``factor`` times the stiffness."""
     n, out, is_sparse = a.n, doubles(out_at), a.refactorize != 0
     mass, stiffness, rows = doubles(a.mass), doubles(a.stiffness), short_integers(a.indices)
-    for i in range(n):
-        out[i] = 0.0
+    mn.fill(out_at, n, 0.0)
     for entry in range(a.entries):
         i = rows[entry] if is_sparse else entry // n
         out[i] = max(out[i], abs(mass[entry]), factor * abs(stiffness[entry]))
@@ -717,10 +712,8 @@ def mass_times(a: Any, x_at: Any, out_at: Any) -> None:
 def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
     """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)), or a part of p' at the end; 0 if h is 0."""
     m, n = a.m, a.n
-    error = doubles(a.error)
     if h == 0.0:
-        for j in range(n):
-            error[j] = 0.0
+        mn.fill(a.error, n, 0.0)
         return
     combined_row(m, n, a.at_end if at_end else a.at_start, a.du, a.work)
     work, du0, factor = doubles(a.work), doubles(a.du0), h * a.numbers.gamma
@@ -1001,10 +994,8 @@ def _forget(a: Any) -> None:
 @_view.method()
 def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     """Set u' at the start, and the guess, from what the last step has left behind."""
-    m, n, n_diff, last = a.m, a.n, a.n_diff, (a.m - 1) * a.n
-    du0, before, values = doubles(a.du0), doubles(a.du_before), doubles(a.u_before)
-    for j in range(n):
-        du0[j] = before[last + j]
+    m, n, n_diff, du0, values = a.m, a.n, a.n_diff, doubles(a.du0), doubles(a.u_before)
+    mn.copy(a.du0, a.du_before + 8 * (m - 1) * n, n)
     for j in range(a.n_integrated if a.step_before > 0.0 else n, n):
         du0[j] = 0.0
         for i in range(m):
@@ -1083,10 +1074,8 @@ def _begin_start(a: Any) -> None:
     """Begin with u' = 0, and write weights by sizes that unknowns are to have, too."""
     n, known = a.n, doubles(a.work)
     a.slot = -1
-    for j in range(n):
-        doubles(a.du0)[j] = 0.0
-    for j in range(a.m * n):
-        doubles(a.guess)[j] = 0.0
+    mn.fill(a.du0, n, 0.0)
+    mn.fill(a.guess, a.m * n, 0.0)
     a.weigh(0.0, False, False)
     for j in range(n):
         doubles(a.weights)[j] = abs(doubles(a.u0)[j])
@@ -1136,12 +1125,10 @@ def put_counts(work: Any, row: Any, sign: Any) -> None:
 @within_compiled
 def begin_row(a: Any, work: Any) -> None:
     """Begin the row of a step, and remember the sizes of steps as they are before it."""
-    row = doubles(a.work_rows + 72 * a.taken)
-    for i in range(SIZES):
-        doubles(a.sizes_before)[i] = doubles(a.step_sizes)[i]
-    for i in range(9):
-        row[i] = 0.0
-    put_counts(work, row, -1.0)
+    row_at = a.work_rows + 72 * a.taken
+    mn.copy(a.sizes_before, a.step_sizes, SIZES)
+    mn.fill(row_at, 9, 0.0)
+    put_counts(work, doubles(row_at), -1.0)
 
 
 @_view.method()
@@ -1159,11 +1146,9 @@ def _solved_ahead(a: Any, time: Any, h: Any) -> Any:
     a.begin_step()
     first, again = int(run.first), run.first + run.repeated > 0.0
     if first > 0:
-        for j in range(a.n):
-            doubles(a.du0)[j] = 0.0
+        mn.fill(a.du0, a.n, 0.0)
         begin_tableau(a, h)
-        for j in range(a.m * a.n):
-            doubles(a.guess)[j] = 0.0
+        mn.fill(a.guess, a.m * a.n, 0.0)
     else:
         a.continue_stages(time, h)
     a.weigh(h, first == 0, True)
@@ -1187,18 +1172,15 @@ def _solved_ahead(a: Any, time: Any, h: Any) -> Any:
 
 @_view.method()
 def _restore_sizes(a: Any) -> None:
-    for i in range(SIZES):
-        doubles(a.step_sizes)[i] = doubles(a.sizes_before)[i]
+    mn.copy(a.step_sizes, a.sizes_before, SIZES)
 
 
 @_view.method()
 def _end_step(a: Any, time: Any, h: Any) -> None:
-    row_at, n, u0, u = a.work_rows + 72 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
-    row = doubles(row_at)
+    n, row = a.n, doubles(a.work_rows + 72 * a.taken)
     row[0], row[1], row[7] = time, h, a.numbers.plain
     put_counts(a, row, 1.0)
-    for j in range(n):
-        u0[j] = u[j]
+    mn.copy(a.u0, a.u + 8 * (a.m - 1) * n, n)
     if a.graded != 0:
         a.copy(a.estimates + 8 * n * a.taken, a.estimated, 1)
     if a.swept != 0:
@@ -1398,8 +1380,8 @@ def _refine_at(address: Any, _: Any, __: Any) -> Any:
     a = stages_at(address)
     n, rhs, solution, error = a.n, doubles(a.transformed), doubles(a.work), doubles(a.error)
     weights, checked, before = doubles(a.weights), doubles(a.checked), np.inf
-    for j in range(n):
-        rhs[j], solution[j] = error[j], 0.0
+    mn.copy(a.transformed, a.error, n)
+    mn.fill(a.work, n, 0.0)
     for _ in range(LONGEST_REFINEMENT):
         a.counts.solve += 1
         if a.share != 0:  # the pivots may differ from rank to rank

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -102,21 +102,11 @@ HELD_PART = 4.0
 SMALL_STEP_ERROR = 1e-3
 
 
-class Basis(NamedTuple):
-    """The eigenbasis of a collocation matrix A."""
-
-    # The real eigenvalue; for an even number of nodes, which has none, the coefficient of an additional
-    # real matrix for the error estimate.
-    real: float
-    pairs: Any  # Shape (P,). One eigenvalue of each complex pair.
-    # to, back: shape (M, M). Transformations into the eigenbasis and back; each complex pair takes two
-    # rows, its real and its imaginary part.
-    to: Vector
-    back: Vector
-
-
-def eigenbasis(A: Vector) -> Basis:
-    """The eigenbasis of a matrix of shape (M, M) with at most one real eigenvalue."""
+def eigenbasis(A: Vector) -> tuple[float, dict[str, Vector]]:
+    """The real eigenvalue of a matrix of shape (M, M) with at most one, and its eigenbasis."""
+    # For an even number of nodes, which has none, it is the coefficient of an additional real matrix for the
+    # error estimate. One eigenvalue of each complex pair stands in the basis, with the transformations to it
+    # and back, shape (M, M), in which each pair takes two rows, its real and its imaginary part.
     values, vectors = np.linalg.eig(A)
     inverse = np.linalg.inv(vectors)
     is_real = np.abs(values.imag) < 1e-10 * np.abs(values)
@@ -131,12 +121,13 @@ def eigenbasis(A: Vector) -> Basis:
         to += [inverse[i].real, inverse[i].imag]
         back += [2.0 * vectors[:, i].real, -2.0 * vectors[:, i].imag]
     real = float(values[is_real][0].real) if is_real.any() else float(np.abs(values).min())
-    return Basis(real, np.array(pairs), np.array(to), np.ascontiguousarray(np.array(back).T))
+    transformations = {"to": np.array(to), "back": np.ascontiguousarray(np.array(back).T)}
+    return real, transformations | {"eigenvalues": np.array(pairs, dtype=np.complex128)}
 
 
 @functools.lru_cache(maxsize=32)
-def coefficients_of(numbers: bytes, nodes: tuple[float, ...]) -> tuple[Basis, dict[str, Vector]]:
-    """The eigenbasis of a matrix A, by its numbers in a row, and arrays that depend on it and nodes alone."""
+def coefficients_of(numbers: bytes, nodes: tuple[float, ...]) -> tuple[float, dict[str, Vector]]:
+    """The real eigenvalue of a matrix A, by its numbers in a row, and what it and nodes alone determine."""
     A: Vector = np.frombuffer(numbers).reshape(len(nodes), len(nodes))
     halves, weights = np.polynomial.legendre.leggauss(len(nodes))
     points = tuple((0.25 + 0.25 * halves).tolist())
@@ -146,11 +137,8 @@ def coefficients_of(numbers: bytes, nodes: tuple[float, ...]) -> tuple[Basis, di
     places = np.concatenate(gaps)
     between = tuple(places.tolist())
     values, slopes = (interpolation_matrix(ends, between) for ends in ((0.0, *nodes), nodes))
-    eigen = eigenbasis(A)
-    return eigen, {
-        "to": eigen.to,
-        "back": eigen.back,
-        "eigenvalues": eigen.pairs,
+    real, basis = eigenbasis(A)
+    return real, basis | {
         "inverse": np.asarray(np.linalg.inv(A), dtype=np.float64),
         # Weights of the stage derivatives in u' of the polynomial at the start and in the middle of the step,
         "at_start": interpolation_matrix(nodes, (0.0,))[0],

@@ -16,11 +16,17 @@ from dae_sdc.sweepers import simultaneous
 from dae_sdc.sweepers._machine_stages import MachineStages
 from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
 from dae_sdc.sweepers.simultaneous import DIVERGED, SLOW, SMALL_STEP_ERROR, SOLVED, UNRESOLVED
-from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION, SMALLEST_NODE_TOLERANCE
 from dae_sdc.sweepers.steps_ahead import FAILURES_OF_ALL_NODES, RECOVERY, REPETITIONS
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.teams import Team
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, collocation_goal, newton_share
+from dae_sdc.sweepers.tolerance import (
+    MULTIPLIER_AMPLIFICATION,
+    SMALLEST_NODE_TOLERANCE,
+    Outcome,
+    Tolerance,
+    collocation_goal,
+    newton_share,
+)
 
 STEPS_WITH_FEWER_NODES = 8  # Steps with fewer nodes after which the full number is tried again.
 # Steps with fewer nodes, without one of the full number between them, after which they count as failed.
@@ -317,10 +323,6 @@ class FewerNodes:
         """Begin another attempt of the step from a time; the number of earlier ones."""
         self._repeated, self._tried_at = self.repetition(time), time
         return self._repeated
-
-    def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step, see :func:`~dae_sdc.sweepers.steps_ahead.first_step`."""
-        return self.used.stages.starting_step(u0, self.used.weights, t0, span)
 
     def step(self, u0: MeshDAE, t0: float, h: float) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
