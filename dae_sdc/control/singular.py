@@ -24,7 +24,16 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.registry import require_name
-from dae_sdc.structure.determinants import DEEP, INVOLVED, LEAST, Deficiency, Determinants, null_rows, rounded
+from dae_sdc.structure.determinants import (
+    DEEP,
+    INVOLVED,
+    LEAST,
+    Deficiency,
+    Determinants,
+    Follower,
+    null_rows,
+    rounded,
+)
 from dae_sdc.structure.parabola import foretold
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 
@@ -43,38 +52,6 @@ class Place(NamedTuple):
     t: float
     u: Vector
     du: Vector
-
-
-class _ModelDeterminants:
-    """The determinants of the system Jacobian of a model, whose zeros are followed along a run."""
-
-    def __init__(self, problem: ModelProblem) -> None:
-        model, states = problem.origin.model, problem.form.states
-        of_model, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
-        if key not in of_model:
-            of_model[key] = Determinants(model, states)
-        self._problem, self._determinants = problem, of_model[key]
-        # Without determinants nothing is watched.
-        self._follower: Any = self._determinants.follower() if len(self._determinants) else None
-        self.needs_derivatives = self._determinants.needs_derivatives
-
-    def __len__(self) -> int:
-        return len(self._determinants)
-
-    def values(self, place: Place) -> Vector:
-        """The determinants, NaN where one has no value."""
-        return np.asarray(self._follower.values(*place, self._problem.packed_parameters))
-
-    def begin(self, place: Place) -> None:
-        self._follower.begin(*place, self._problem.packed_parameters)
-
-    def follow(self, place: Place) -> int:
-        """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
-        return int(self._follower.follow(*place, self._problem.packed_parameters))
-
-    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
-        """How a rank falls at a place; None where it does not."""
-        return self._determinants.deficiency(at, place, others, self._problem.packed_parameters, least)
 
 
 class _SaddleDeterminant:
@@ -128,7 +105,7 @@ class _SaddleDeterminant:
         return Deficiency(what, size - nullity, size, labels, state)
 
 
-Watched = _ModelDeterminants | _SaddleDeterminant
+Watched = Follower | _SaddleDeterminant
 
 
 def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
@@ -140,8 +117,11 @@ def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
 def watched(problem: Any) -> Watched | None:
     """The determinants to watch along a run of a problem; None where there are none."""
     if _is_of_a_model(problem) and problem.origin.model is not None:
-        determinants = _ModelDeterminants(problem)
-        return determinants if len(determinants) else None
+        model, states = problem.origin.model, problem.form.states
+        of_model, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
+        if key not in of_model:
+            of_model[key] = Determinants(model, states)
+        return of_model[key].follower(problem) if len(of_model[key]) else None
     return _SaddleDeterminant(problem) if isinstance(problem, QuasilinearProblem) else None
 
 
