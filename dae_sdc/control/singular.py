@@ -24,16 +24,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.registry import require_name
-from dae_sdc.structure.determinants import (
-    DEEP,
-    INVOLVED,
-    LEAST,
-    Deficiency,
-    Determinants,
-    Follower,
-    null_rows,
-    rounded,
-)
+from dae_sdc.structure import determinants
+from dae_sdc.structure.determinants import Deficiency, Determinants, Follower
 from dae_sdc.structure.parabola import foretold
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 
@@ -84,22 +76,22 @@ class _SaddleDeterminant:
         if value * end < 0.0 or value * between < 0.0:
             return 1
         half = 0.5 * (place.t - before.t)
-        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DEEP else 0
+        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= determinants.DEEP else 0
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
         matrix = self._matrix(place)
         usual = sum((np.abs(self._matrix(other)) for other in others), np.abs(matrix))
-        null = null_rows(matrix, usual, least) if np.isfinite(usual).all() else None
+        null = determinants.null_rows(matrix, usual, least) if np.isfinite(usual).all() else None
         if null is None:
             return None
         names, size, nullity = self._problem.constraint_names, len(matrix), null.shape[1]
         first, share = size - len(names), np.abs(null).max(axis=1)
-        rows = np.flatnonzero(share > INVOLVED * share.max()).tolist()
+        rows = np.flatnonzero(share > determinants.INVOLVED * share.max()).tolist()
         what = "the matrix of the derivatives"
         if first and rows[0] >= first:
             what, size = "the Jacobian of the constraints", len(names)
         q, *usual_q = (self._problem.state_parts(at.u)[0].tolist() for at in (place, *others))
-        values = (rounded(value, column) for value, *column in zip(q, *usual_q, strict=True))
+        values = (determinants.rounded(value, column) for value, *column in zip(q, *usual_q, strict=True))
         state = tuple(zip(self._problem.names, values, strict=False))
         labels = tuple(f"equation {i}" if i < first else names[i - first] for i in rows)
         return Deficiency(what, size - nullity, size, labels, state)
@@ -303,7 +295,7 @@ class RecentSteps:
                     value = determinant(watched, place, at)
                     s = zero_between(value, a, b, b) if crosses else touching_point(value, a, c)
                     if s is not None and self.is_credible(last, place, s, at, steps):
-                        return place(s), at, LEAST if crosses else TOUCHING_SINGULAR_VALUE
+                        return place(s), at, determinants.LEAST if crosses else TOUCHING_SINGULAR_VALUE
         return None
 
     def faded(self) -> Passage | None:
@@ -490,7 +482,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if here * there < 0.0:
                 theta = zero_between(value, thetas[i], thetas[i + 1])
                 if abs(value(theta)) <= ZERO_AT_CROSSING * max(map(abs, values)):
-                    yield passage(watched, at, part.at(theta), [part.start, part.end], LEAST)
+                    yield passage(watched, at, part.at(theta), [part.start, part.end], determinants.LEAST)
 
     def _look(self, watched: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
@@ -530,7 +522,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not value(0.0) * expected < 0.0 or abs(there + expected) > MIRRORED_ERROR * abs(expected):
             return
         s = zero_between(value, 0.0, h, h)
-        point = passage(watched, at, ahead(s), [part.start], LEAST)
+        point = passage(watched, at, ahead(s), [part.start], determinants.LEAST)
         if point is not None and self._steps.is_credible(last, ahead, s, at, steps):
             self._report(point)
 
