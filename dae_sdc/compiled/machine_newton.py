@@ -11,17 +11,9 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from dae_sdc.compiled import triangular
 from dae_sdc.compiled.nodes import NodesMemory
-from dae_sdc.compiled.triangular import (
-    PARTS,
-    REFACTORIZED,
-    ROW_PARTS,
-    RowPattern,
-    TriangularFactors,
-    refactorize,
-    solve_triangular,
-    subtract_supernode,
-)
+from dae_sdc.compiled.triangular import PARTS, ROW_PARTS, RowPattern, TriangularFactors
 from dae_sdc.dae import newton
 from dae_sdc.dae.compiling import (
     RecordView,
@@ -357,7 +349,7 @@ def begin_solve(nodes: Any, m: Any) -> Any:
         doubles(nodes.ages)[m] += 1.0
 
 
-for _function in (newton.factorize_anew, newton.iterate, subtract_supernode):
+for _function in (newton.factorize_anew, newton.iterate, triangular.subtract_supernode):
     within_compiled(_function)
 
 
@@ -381,7 +373,7 @@ def _factorize_at(address: Any, which: Any) -> Any:
     return 1 if newton.factorize_anew(nodes_at(address), which) else 0
 
 
-refactorized, solved = within_compiled(refactorize), within_compiled(solve_triangular)
+refactorized, solved = within_compiled(triangular.refactorize), within_compiled(triangular.solve_triangular)
 
 
 def sparse_work(view: Any) -> tuple[Any, Any]:
@@ -400,7 +392,7 @@ def sparse_work(view: Any) -> tuple[Any, Any]:
         source, position = short_integers(places[0]), short_integers(places[1])
         pattern = RowPattern(source, position, short_integers(places[2]), short_integers(places[3]))
         made = factors(integers(parts_at), n)
-        return refactorized(pattern, made, view(data_at), view(work_at)) == REFACTORIZED
+        return refactorized(pattern, made, view(data_at), view(work_at)) == triangular.REFACTORIZED
 
     @within_compiled
     def substitute(parts_at: Any, n: Any, x_at: Any, work_at: Any) -> None:
@@ -423,7 +415,10 @@ def _substitute(address: Any, slot: Any, x_at: Any) -> Any:
 
 def _refactorize_at(address: Any, slot: Any, _: Any) -> Any:
     nodes = nodes_at(address)
-    parts, pattern = nodes.triangles + 8 * PARTS * slot, nodes.patterns + 8 * ROW_PARTS * slot
+    parts, pattern = (
+        nodes.triangles + 8 * PARTS * slot,
+        nodes.patterns + 8 * ROW_PARTS * slot,
+    )
     if integers(parts)[0] == 0 or not refactor_real(parts, pattern, nodes.n, nodes.data, nodes.work):
         return 0
     integers(nodes.lasted)[slot] += 1

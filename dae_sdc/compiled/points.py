@@ -7,26 +7,14 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.compiled.pointwise import (
-    ACCEPTED_CHANGE,
-    LARGEST_SHIFT,
-    MOST_HIDDEN_ITERATIONS,
-    MOVES,
-    ROUND_OFF,
-    ROUNDING,
-    STAGE_BYTES,
-    HiddenMemory,
-    PointMemory,
-    StageMemory,
-)
+from dae_sdc.compiled import machine_newton as mn, pointwise as own
 from dae_sdc.dae import pointwise
 from dae_sdc.dae.compiling import RecordView, c_functions, call_residual, doubles, integers, within_compiled
 from dae_sdc.dae.pointwise import FOLLOWS, SPARED, TRUSTED, UNLIKELY_RATE, WEIGHT
 
 # --- the operations of :func:`dae_sdc.dae.pointwise.solve_point` on memory ----------------------------------
 
-_view = RecordView(PointMemory)
+_view = RecordView(own.PointMemory)
 point_at = _view.at
 
 
@@ -227,7 +215,7 @@ def _solve_points(where: Any, first: Any, count: Any) -> Any:
 
 # --- hidden constraints, stage by stage ---------------------------------------------------------------------
 
-hidden_at, stage_at = RecordView(HiddenMemory).at, RecordView(StageMemory).at
+hidden_at, stage_at = RecordView(own.HiddenMemory).at, RecordView(own.StageMemory).at
 TINY = float(np.finfo(float).tiny)
 
 
@@ -288,7 +276,7 @@ def is_left_by_rounding(a: Any, s: Any, x: Any, j: Any) -> Any:
             for k in range(n):
                 terms += abs(matrix[i * n + k]) * abs(x[jets[k]]) / weights[jets[k]]
             least = max(least, terms / abs(matrix[i * n + j]))
-    return abs(doubles(a.step)[j]) <= ROUNDING * least * weights[jets[j]]
+    return abs(doubles(a.step)[j]) <= own.ROUNDING * least * weights[jets[j]]
 
 
 @within_compiled
@@ -299,7 +287,7 @@ def solve_stage(a: Any, s: Any, at: Any, time: Any, share: Any) -> Any:
     linear, change, shift = s.linear_following if share > 0.0 else s.linear, np.inf, 0.0
     for j in range(n):
         start[j] = x[jets[j]]
-    for _ in range(MOST_HIDDEN_ITERATIONS):
+    for _ in range(own.MOST_HIDDEN_ITERATIONS):
         if not change_least(a, s, at, time, share):
             x[jets[0]] = np.nan
             return False
@@ -313,15 +301,15 @@ def solve_stage(a: Any, s: Any, at: Any, time: Any, share: Any) -> Any:
             relative = abs(step[j]) / size
             if not relative < np.inf:
                 return False
-            if relative > max(ROUND_OFF, change) and linear == 0 and not is_left_by_rounding(a, s, x, j):
+            if relative > max(own.ROUND_OFF, change) and linear == 0 and not is_left_by_rounding(a, s, x, j):
                 change = relative
-        if change <= ROUND_OFF:
+        if change <= own.ROUND_OFF:
             break
     if s.rows != n:
         for j in range(n):
             if doubles(a.is_state)[jets[j]] > 0.0:
                 shift = max(shift, abs(x[jets[j]] - start[j]) / doubles(a.weights)[jets[j]])
-    return change <= ACCEPTED_CHANGE and shift <= LARGEST_SHIFT
+    return change <= own.ACCEPTED_CHANGE and shift <= own.LARGEST_SHIFT
 
 
 @within_compiled
@@ -333,7 +321,7 @@ def solve_stages(a: Any, at: Any, time: Any, share: Any) -> Any:
     for number in range(3 if share > 0.0 else 1):
         done = True
         for k in range(a.count):
-            s = stage_at(a.stages + STAGE_BYTES * k)
+            s = stage_at(a.stages + own.STAGE_BYTES * k)
             if s.rows > 0 and not solve_stage(a, s, at, time, share if number < 2 else 0.0):
                 done = False
     for j in range(a.values):
@@ -365,7 +353,7 @@ def _correct(where: Any, x: Any, times: Any, steps: Any, done: Any, count: Any) 
         if not UNLIKELY_RATE < rate or not solve_stages(a, a.other, time, FOLLOWS * h):
             continue
         # At the start of a run the values are better than the derivative of the polynomial.
-        moves = MOVES * largest_change(a, at, a.before, a.states, a.n)
+        moves = own.MOVES * largest_change(a, at, a.before, a.states, a.n)
         spared = h * largest_change(a, a.other, a.before, a.rates, a.rated) <= SPARED * rate
         if spared and largest_change(a, a.other, a.before, a.states, a.n) <= moves:
             integers(done)[number] = 1

@@ -15,24 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from dae_sdc.dae import newton_checks
+from dae_sdc.dae import newton_checks, state as polynomials
 from dae_sdc.dae.jacobian import NOISE_LIMIT, improve_differences, linearize, may_improve_differences
 from dae_sdc.dae.linear import factorize, sparse_factors
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import Counts, address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import (
-    EndDerivative,
-    MeshDAE,
-    StepPolynomial,
-    Vector,
-    attach,
-    coefficients_of_last,
-    differentiation_row,
-    lagrange_weights,
-    reaches,
-)
+from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach, reaches
 from dae_sdc.errors import EvaluationError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
 from dae_sdc.sweepers._answers import ANSWER, Answers, Factors, everywhere, numbers_at, sparse_matrix
@@ -376,8 +366,8 @@ class StageEquations(StageMatrices):
             "counted": np.ones(n),
             "directions": newton_checks.directions(n),
             "continuation": np.empty((m, m)),
-            "lagrange": lagrange_weights(self.c[-m:]),
-            "last_coefficients": coefficients_of_last(places[: self.spread]),
+            "lagrange": polynomials.lagrange_weights(self.c[-m:]),
+            "last_coefficients": polynomials.coefficients_of_last(places[: self.spread]),
             "nodes": self.c,
             "coefficients": np.zeros(memory.pairs + 1, dtype=np.complex128),
         }
@@ -436,7 +426,7 @@ class StageEquations(StageMatrices):
     def integrate_first(self, count: int) -> None:
         """Take steps of so many leading integrated unknowns, whose stages are swept and not solved here."""
         self._memory.n_integrated = self.n_integrated = count
-        self._arrays["end_row"] = np.array(differentiation_row(self.nodes, 1.0))
+        self._arrays["end_row"] = np.array(polynomials.differentiation_row(self.nodes, 1.0))
         tell_addresses(self._memory, {"end_row": self._arrays["end_row"]})
 
     def forget(self) -> None:
