@@ -365,7 +365,8 @@ def test_followers_keep_signs_of_their_own() -> None:
     one, other = found.follower(problem), found.follower(problem)
     one.begin((1.0, u, u))
     other.begin((-1.0, u, u))
-    assert one.signs == -other.signs != 0.0
+    signs = [follower._memory.arrays["signs"] for follower in (one, other)]
+    assert signs[0] == -signs[1] != 0.0
 
 
 def test_null_vectors_name_rows_in_any_units() -> None:

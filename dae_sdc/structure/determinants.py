@@ -242,11 +242,6 @@ class Follower:
         """How a rank falls at a place, by values at others; None where it does not."""
         return self._determinants.deficiency(at, place, others, self._problem.packed_parameters, least)
 
-    @property
-    def signs(self) -> Vector:
-        """Last signs of the determinants, 0 where none is known, shape (blocks,)."""
-        return self._memory.arrays["signs"].copy()
-
 
 def null_rows(matrix: Vector, usual: Vector, least: float = LEAST) -> Vector | None:
     """Left null vectors, as columns, of an equilibrated square matrix; None if it is regular."""

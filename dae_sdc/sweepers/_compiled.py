@@ -187,7 +187,7 @@ def sweeps(s: Any, number: Any, low: Any) -> None:
     x.done, x.reached, x.how, x.value = sweep.sweeps(s, number, *how)
 
 
-def _sweep_step(s: Any, fails: Any) -> Any:
+def sweep_step(s: Any, fails: Any) -> Any:
     """Sweep a step from the polynomial of the last one to its tolerance, or forget one that ``fails``."""
     w = sweep_at(s)
     x, numbers = w.step, goal_numbers_at(w.goal.numbers)
@@ -212,22 +212,17 @@ for _function in (
 
 
 _WHOLE, _NOTHING = types.int64, types.void
-
+_OF_A_KIND: dict[Any, tuple[Any, ...]] = {
+    _NOTHING(_WHOLE): (
+        *(sweep.integrate, sweep.finish, sweep.continue_polynomial, sweep.keep_old),
+        *(take_slots, forget_matrices),
+    ),
+    _NOTHING(_WHOLE, _WHOLE, _WHOLE): (sweep.start_sweep, sweep.residual_norms, sweeps),
+    _WHOLE(_WHOLE, _WHOLE, _WHOLE): (sweep.solve_nodes,),
+    _WHOLE(_WHOLE, _WHOLE): (sweep.look_at_change, sweep_step),
+}
 C_FUNCTIONS = c_functions(
-    {
-        "integrate": (sweep.integrate, _NOTHING(_WHOLE)),
-        "finish": (sweep.finish, _NOTHING(_WHOLE)),
-        "continue_polynomial": (sweep.continue_polynomial, _NOTHING(_WHOLE)),
-        "keep_old": (sweep.keep_old, _NOTHING(_WHOLE)),
-        "start_sweep": (sweep.start_sweep, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
-        "residual_norms": (sweep.residual_norms, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
-        "solve_nodes": (sweep.solve_nodes, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
-        "look_at_change": (sweep.look_at_change, _WHOLE(_WHOLE, _WHOLE)),
-        "take_slots": (take_slots, _NOTHING(_WHOLE)),
-        "forget_matrices": (forget_matrices, _NOTHING(_WHOLE)),
-        "sweep_step": (_sweep_step, _WHOLE(_WHOLE, _WHOLE)),
-        "sweeps": (sweeps, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
-    },
+    {each.__name__: (each, kind) for kind, several in _OF_A_KIND.items() for each in several},
     # They are not optimised themselves, so that what they call is not compiled into them a second time.
     _dbg_optnone=True,
 )

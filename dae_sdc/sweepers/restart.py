@@ -83,7 +83,6 @@ class AlgebraicPart(ImplicitSystem):
         self._places = in_one_piece(self._slopes), in_one_piece(self._free)
         self._turns = np.zeros(problem.n, dtype=bool)
         self._turns[self._slopes] = True
-        self._is_split = np.array_equal(self._slopes, np.arange(len(self._slopes)))
         self._weights = np.empty(problem.n)
         self.rescale()
 
@@ -108,8 +107,6 @@ class AlgebraicPart(ImplicitSystem):
             return self._mixed(mass, stiffness)
         if self._coupling is not None:
             return self._mixed(mass.toarray(), stiffness.toarray())
-        if self._is_split:
-            return linearization.iteration_matrix(0.0, len(self._slopes))
         return self._mixed(mass.tocsc(), stiffness.tocsc())
 
     def _mixed(self, mass: Any, stiffness: Any) -> Matrix:

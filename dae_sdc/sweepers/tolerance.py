@@ -231,29 +231,25 @@ def in_one_piece(places: Any) -> Any:
     return places
 
 
+@dataclass(eq=False)
 class Weights:
     """Weights of errors: 1 / (atol + rtol abs(u)), times min(1, h / tau)^(k - 1) at index k, or 0."""
 
-    # Shapes: atol (n,), exponents (n,), counted (n,).
+    atol: Vector | None  # This, exponents and counted have the shape (n,).
+    rtol: float
+    exponents: Any
+    counted: Vector
+    scales: Scales
+    part: float = TIME_PART
+    high: float = 1.0
+    least_factor: float = 0.0
 
-    def __init__(
-        self,
-        atol: Vector | None,
-        rtol: float,
-        exponents: Any,
-        counted: Vector,
-        scales: Scales,
-        part: float = TIME_PART,
-        high: float = 1.0,
-    ) -> None:
-        self.atol, self.rtol, self.scales, self.part, self.high = atol, rtol, scales, part, high
-        self._sizes = scales.unknowns[: len(counted)]
-        higher = [k for k in sorted(set(exponents.tolist())) if k > 0]
-        self._scaled = [(k, in_one_piece(np.flatnonzero(exponents == k))) for k in higher]
-        self.exponents, self.counted = exponents, counted
-        self.lets_go = bool(self._scaled) and part == TIME_PART_LET_GO
-        self._least = 1.0 if atol is None else np.maximum(1.0, atol / rtol)
-        self.least_factor = 0.0
+    def __post_init__(self) -> None:
+        self._sizes = self.scales.unknowns[: len(self.counted)]
+        higher = [k for k in sorted(set(self.exponents.tolist())) if k > 0]
+        self._scaled = [(k, in_one_piece(np.flatnonzero(self.exponents == k))) for k in higher]
+        self.lets_go = bool(self._scaled) and self.part == TIME_PART_LET_GO
+        self._least = 1.0 if self.atol is None else np.maximum(1.0, self.atol / self.rtol)
 
     def see(
         self,
