@@ -24,7 +24,7 @@ from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers import _machine_stages, simultaneous, together
-from dae_sdc.sweepers._machine_stages import MachineStages, StageMatrices
+from dae_sdc.sweepers._machine_stages import MachineStages
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.teams import FACTORIZE, FILTER, SOLVE, Threads
 
@@ -169,7 +169,7 @@ class TriangularStages(CountedStages):
             arrays["transformed"][:] = arrays["to"] @ value
         elif kind == FILTER:
             self.error[:] = self._solves[self._matrix_of[-1]](self.error)
-        return 1 if kind in (FACTORIZE, SOLVE, FILTER) else StageMatrices._share_parts(self, kind, count)
+        return 1 if kind in (FACTORIZE, SOLVE, FILTER) else MachineStages._share_parts(self, kind, count)
 
 
 @study(
