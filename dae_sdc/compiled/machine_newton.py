@@ -14,18 +14,8 @@ from numba import types
 from dae_sdc.compiled import triangular
 from dae_sdc.compiled.nodes import NodesMemory
 from dae_sdc.compiled.triangular import PARTS, ROW_PARTS, RowPattern, TriangularFactors
-from dae_sdc.dae import newton
-from dae_sdc.dae.compiling import (
-    RecordView,
-    c_functions,
-    call_at,
-    call_jacobian,
-    call_residual,
-    doubles,
-    integers,
-    short_integers,
-    within_compiled,
-)
+from dae_sdc.dae import compiling, newton
+from dae_sdc.dae.compiling import RecordView, call_at, doubles, integers, short_integers, within_compiled
 from dae_sdc.dae.linear import EPS
 from dae_sdc.dae.newton import BACKWARD_ERROR, KeptNumbers
 
@@ -152,7 +142,7 @@ def dense_solve(n: Any, most: Any, function: Any, small: Any, factors: Any, pivo
 def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
     """F - tau of node m into ``value``."""
     nodes.counts.rhs += 1
-    call_residual(nodes.residual, doubles(nodes.times)[m], u, du, nodes.p, nodes.value)
+    compiling.call_residual(nodes.residual, doubles(nodes.times)[m], u, du, nodes.p, nodes.value)
     if nodes.tau != 0:
         n, value, tau = nodes.n, doubles(nodes.value), doubles(nodes.tau)
         for i in range(n):
@@ -258,8 +248,8 @@ def halves_at(
     kernel: Any, time: Any, u: Any, du: Any, c: Any, p: Any, mass_at: Any, at: Any, size: Any
 ) -> Any:
     """Both halves of a Jacobian at a point, with so many entries, the one by u times c; from addresses."""
-    call_jacobian(kernel, time, u, du, 0.0, p, mass_at)
-    call_jacobian(kernel, time, u, du, c, p, at)
+    compiling.call_jacobian(kernel, time, u, du, 0.0, p, mass_at)
+    compiling.call_jacobian(kernel, time, u, du, c, p, at)
     mass, stiffness = doubles(mass_at), doubles(at)
     for i in range(size):
         stiffness[i] -= mass[i]
@@ -425,7 +415,7 @@ def _refactorize_at(address: Any, slot: Any, _: Any) -> Any:
     return 1
 
 
-C_FUNCTIONS = c_functions(
+C_FUNCTIONS = compiling.c_functions(
     {
         "solve": (_solve_at, AT),
         "factorize": (_factorize_at, AT),  # by address: it would be optimised again within each caller

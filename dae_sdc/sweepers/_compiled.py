@@ -7,15 +7,8 @@ from typing import Any
 from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae.compiling import (
-    RecordView,
-    c_functions,
-    call_at,
-    compiled_as,
-    doubles,
-    integers,
-    within_compiled,
-)
+from dae_sdc.dae import compiling
+from dae_sdc.dae.compiling import RecordView, call_at, compiled_as, doubles, integers, within_compiled
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers._machine_nodes import SweepMemory
 from dae_sdc.sweepers.sweep import GoalNumbers
@@ -221,7 +214,7 @@ _OF_A_KIND: dict[Any, tuple[Any, ...]] = {
     _WHOLE(_WHOLE, _WHOLE, _WHOLE): (sweep.solve_nodes,),
     _WHOLE(_WHOLE, _WHOLE): (sweep.look_at_change, sweep_step),
 }
-C_FUNCTIONS = c_functions(
+C_FUNCTIONS = compiling.c_functions(
     {each.__name__: (each, kind) for kind, several in _OF_A_KIND.items() for each in several},
     # They are not optimised themselves, so that what they call is not compiled into them a second time.
     _dbg_optnone=True,

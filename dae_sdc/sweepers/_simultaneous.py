@@ -10,35 +10,18 @@ from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.triangular import PARTS, ROW_PARTS
-from dae_sdc.dae import newton_checks
-from dae_sdc.dae.compiling import (
-    RecordView,
-    c_functions,
-    call_at,
-    call_jacobian,
-    call_residual,
-    doubles,
-    integers,
-    pointer_to,
-    short_integers,
-    within_compiled,
-)
+from dae_sdc.dae import compiling, newton_checks
+from dae_sdc.dae.compiling import RecordView, call_at, call_residual, doubles, integers, within_compiled
 from dae_sdc.dae.newton import BACKWARD_ERROR
 from dae_sdc.dae.newton_checks import DIRECTIONS
 from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import FARTHEST_EXTRAPOLATION
-from dae_sdc.sweepers import simultaneous as own, steps_ahead
+from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
 from dae_sdc.sweepers._machine_nodes import SweepMemory
 from dae_sdc.sweepers._machine_stages import StagesMemory
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF
 from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, INTEGRATE, MOST_SWEEPS, GoalNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
-from dae_sdc.sweepers.tolerance import (
-    AMPLIFICATION_OF_OTHERS,
-    MULTIPLIER_AMPLIFICATION,
-    ROUNDING_SHARE,
-    TIME_PART_AT_INDEX_4,
-)
 
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
@@ -59,7 +42,7 @@ BLOCK = 256  # Columns of stages that are transformed one block after the other:
 
 TINY, EPS = float(np.finfo(float).tiny), float(np.finfo(float).eps)
 
-complexes = pointer_to(types.complex128)
+complexes = compiling.pointer_to(types.complex128)
 
 
 @within_compiled
@@ -232,7 +215,7 @@ def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     if a.substitute != 0:
         call_at(a.substitute, (a.own, k + 1, row_at))
     elif n <= mn.LARGEST_LOOP:
-        mn.loop_solve(n, complexes(lu), short_integers(pivots), row)
+        mn.loop_solve(n, complexes(lu), compiling.short_integers(pivots), row)
     else:
         mn.lapack_solve(a.zgetrs, small, lu, pivots, row_at)
     for j in range(n):
@@ -403,7 +386,7 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
         if known == 0:
             return np.inf
     else:
-        call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
+        compiling.call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
     error, weights, checked = doubles(a.error), doubles(a.weights), doubles(a.checked)
     for j in range(n):
         error[j] = c * doubles(a.value + last)[j]
@@ -457,7 +440,8 @@ def put_noise(a: Any, time: Any, c: Any, certain: Any, by_sizes: Any) -> Any:
         for j in range(n):
             noise[j] = max(noise[j], abs(error[j]))
     for j in range(n):
-        noise[j] *= MULTIPLIER_AMPLIFICATION if doubles(a.others)[j] == 0.0 else AMPLIFICATION_OF_OTHERS
+        multiplier = doubles(a.others)[j] == 0.0
+        noise[j] *= tolerance.MULTIPLIER_AMPLIFICATION if multiplier else tolerance.AMPLIFICATION_OF_OTHERS
     return True
 
 
@@ -478,7 +462,7 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
     n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
     if a.amplifies == 0 or not mn.largest_of(change, 0, a.m * n) < np.inf:
         return False
-    if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
+    if not size_of_others(a, 0) <= n * max(x.kappa, tolerance.ROUNDING_SHARE) ** 2:
         return False
     time, c = t0 + h, h * x.gamma
     if not (put_noise(a, time, c, 1, 0) and below_noise(a)):
@@ -576,7 +560,7 @@ def _linearize_start(a: Any, t0: Any, h: Any) -> Any:
 def row_sizes(a: Any, factor: Any, out_at: Any) -> Any:
     """The largest size of an entry of each row of dF/du' and of ``factor`` times the stiffness."""
     n, out, is_sparse = a.n, doubles(out_at), a.refactorize != 0
-    mass, stiffness, rows = doubles(a.mass), doubles(a.stiffness), short_integers(a.indices)
+    mass, stiffness, rows = doubles(a.mass), doubles(a.stiffness), compiling.short_integers(a.indices)
     mn.fill(out_at, n, 0.0)
     for entry in range(a.entries):
         i = rows[entry] if is_sparse else entry // n
@@ -690,7 +674,7 @@ def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
         for j in range(n if a.refactorize == 0 else 0):
             total += matrix[i * n + j] * x[j]
         out[i] = total
-    rows, starts = short_integers(a.indices), short_integers(a.starts)
+    rows, starts = compiling.short_integers(a.indices), compiling.short_integers(a.starts)
     for j in range(n if a.refactorize != 0 else 0):
         for k in range(starts[j], starts[j + 1]):
             out[rows[k]] += matrix[k] * x[j]
@@ -1040,10 +1024,10 @@ def write_weights(a: Any, h: Any, sizes_at: Any, least: Any) -> None:
         allowed = allowed_error(a.rtol, a.atol, out[j], sizes[j], j)
         factor, k = doubles(a.counted)[j], exponents[j]
         if k > 0:
-            part = TIME_PART_AT_INDEX_4 if k > 2 else a.part
+            part = tolerance.TIME_PART_AT_INDEX_4 if k > 2 else a.part
             factor *= a.high * max(min(1.0, part * h * a.rate) ** k, least)
             if k > 2:
-                factor *= TIME_PART_AT_INDEX_4 ** (2 - k)
+                factor *= tolerance.TIME_PART_AT_INDEX_4 ** (2 - k)
         out[j] = factor / max(allowed, TINY)
 
 
@@ -1408,7 +1392,7 @@ def _refine_at(address: Any, _: Any, __: Any) -> Any:
 
 _STEP = types.int64, types.int64, types.float64, types.float64
 
-C_FUNCTIONS = c_functions(
+C_FUNCTIONS = compiling.c_functions(
     {
         "act": (_act, types.float64(*_STEP, *(types.int64,) * 3)),
         # By address, from several places: each would be compiled with a copy of it.
