@@ -198,7 +198,7 @@ class StageEquations(Answers):
         places = self.nodes[1:] if self.in_turn else self.nodes[-m:]
         memory.spread = self.spread = len(places) if len({0.0, *places}) > len(places) else 0
         names = "A c differences u0 du0 weights base h_a guess value error estimated checked"
-        arrays = {name: array.copy() for name, array in known.items()}
+        arrays: dict[str, Any] = {name: array.copy() for name, array in known.items()}
         arrays |= {name: getattr(self, name) for name in names.split()} | {
             "change": change,
             "transformed": np.zeros((m, n)),
