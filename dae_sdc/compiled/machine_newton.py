@@ -405,10 +405,7 @@ def _substitute(address: Any, slot: Any, x_at: Any) -> Any:
 
 def _refactorize_at(address: Any, slot: Any, _: Any) -> Any:
     nodes = nodes_at(address)
-    parts, pattern = (
-        nodes.triangles + 8 * PARTS * slot,
-        nodes.patterns + 8 * ROW_PARTS * slot,
-    )
+    parts, pattern = nodes.triangles + 8 * PARTS * slot, nodes.patterns + 8 * ROW_PARTS * slot
     if integers(parts)[0] == 0 or not refactor_real(parts, pattern, nodes.n, nodes.data, nodes.work):
         return 0
     integers(nodes.lasted)[slot] += 1

@@ -120,13 +120,7 @@ def foreign_call(problem: Any, called: str) -> str:
 LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
 # Attributes whose values are checked, in classes and instances, and those that are when they are set.
-CHECKED = (
-    *declaration.TEXTS,
-    *PER_UNKNOWN,
-    *WITH_DEFAULTS,
-    "variable_index",
-    *OPTIONAL,
-)
+CHECKED = (*declaration.TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
 CHECKED_WHEN_SET = {*CHECKED, *declaration.SIZES, *declaration.METHODS, "parameter_units"}
 
 
