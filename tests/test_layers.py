@@ -287,7 +287,7 @@ BUDGETS = {
     "run": 12_999,
     "sweepers": 10_682,
     "problems": 6_765,
-    "dae": 8_043,
+    "dae": 8_037,
     "initial": 5_359,
     "model": 5_987,
     "control": 5_158,
@@ -300,7 +300,7 @@ BUDGETS = {
     "reduction": 2_653,
     "expressions": 2_027,
     "linear": 1_781,
-    "compiled": 1_390,
+    "compiled": 1_387,
     "jets": 529,
     "frames": 811,
 }
