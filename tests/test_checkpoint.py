@@ -101,7 +101,7 @@ def test_a_resumed_run_to_a_tolerance_is_the_run_without_checkpoints(
 def test_full_factors_of_sparse_matrices_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dae_sdc.sweepers._answers.LARGEST_ROW_FILL", 0)
+    monkeypatch.setattr("dae_sdc.compiled.triangular.LARGEST_ROW_FILL", 0)
     settings: dict[str, Any] = {"rtol": 1e-6, "t_end": 2.0}
     whole = ds.solve("transmission-line", **settings)
     interrupted("transmission-line", attempts(whole) // 2, checkpoint=tmp_path / "run", every=1, **settings)

@@ -17,11 +17,10 @@ from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.run.convergence import fit_order, fitted_points
 from dae_sdc.sweepers.amplification import Piece, amplification, pencil_index
 from dae_sdc.sweepers.simultaneous import JUDGE, RENEW
-from dae_sdc.sweepers.step_error import operators_at
 from dae_sdc.sweepers.steps_ahead import StepSizes, approached
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.together import StagesTogether
-from dae_sdc.sweepers.tolerance import Tolerance
+from dae_sdc.sweepers.tolerance import Tolerance, operators_at
 
 COLLOCATION = ("radau-iia-5", "radau-iia-9", "fully-implicit")
 

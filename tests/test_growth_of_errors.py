@@ -295,7 +295,7 @@ def test_equations_whose_derivative_part_is_constant_cost_one_matrix_a_check(
         looked.append(t)
         return mass_matrix(problem, u, du, t)
 
-    monkeypatch.setattr("dae_sdc.control.amplification.mass_matrix", counted)
+    monkeypatch.setattr("dae_sdc.sweepers.amplification.mass_matrix", counted)
     monkeypatch.setattr(WatchAmplification, "_calculate", lambda self, L: pytest.fail("the kernel is fixed"))
     undeclared = type("Undeclared", (ds.SimpleDAE,), {"constant_mass": False})
     assert ds.solve(undeclared, dt=0.01, sweeper="radau-iia-5").success

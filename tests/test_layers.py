@@ -285,12 +285,12 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 12_999,
-    "sweepers": 10_835,
+    "sweepers": 10_682,
     "problems": 6_765,
-    "dae": 8_066,
+    "dae": 8_037,
     "initial": 5_359,
     "model": 5_987,
-    "control": 5_211,
+    "control": 5_158,
     "constrained": 3_661,
     "structure": 3_240,
     "modelica": 5_388,
@@ -300,7 +300,7 @@ BUDGETS = {
     "reduction": 2_653,
     "expressions": 2_027,
     "linear": 1_781,
-    "compiled": 1_411,
+    "compiled": 1_387,
     "jets": 529,
     "frames": 811,
 }

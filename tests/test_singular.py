@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -345,9 +346,9 @@ def test_determinants_are_those_of_the_matrix(size: int) -> None:
     model, A = matrix_model(size)
     form = model.form()
     found = Determinants(model, form.states)
-    follower = found.follower()
     u, p = np.ones(len(form.states)), np.empty(0)
-    first, second = (follower.values(t, u, u, p) for t in (1.0, -0.5))
+    follower = found.follower(SimpleNamespace(packed_parameters=p))
+    first, second = (follower.values((t, u, u)) for t in (1.0, -0.5))
     # Equations and unknowns of a block may come in any order; large ones are in units of the first.
     assert len(first) == 1 and second[0] / first[0] == pytest.approx((-0.5) ** size, rel=1e-12)
     assert abs(first[0]) == pytest.approx(abs(np.linalg.det(A)) if size <= 6 else 1.0, rel=1e-12)
@@ -361,11 +362,12 @@ def test_followers_keep_signs_of_their_own() -> None:
     model, _ = matrix_model(7)
     form = model.form()
     found = Determinants(model, form.states)
-    u, p = np.ones(len(form.states)), np.empty(0)
-    one, other = found.follower(), found.follower()
-    one.begin(1.0, u, u, p)
-    other.begin(-1.0, u, u, p)
-    assert one.signs == -other.signs != 0.0
+    u, problem = np.ones(len(form.states)), SimpleNamespace(packed_parameters=np.empty(0))
+    one, other = found.follower(problem), found.follower(problem)
+    one.begin((1.0, u, u))
+    other.begin((-1.0, u, u))
+    signs = [follower._memory.arrays["signs"] for follower in (one, other)]
+    assert signs[0] == -signs[1] != 0.0
 
 
 def test_null_vectors_name_rows_in_any_units() -> None:

@@ -15,8 +15,8 @@ from benchmarks.measuring.runs import DONE, REFUSED
 from benchmarks.studies.truth.study import repeat
 from dae_sdc.model.functions import problem_of_function
 from dae_sdc.run.equations import read
-from dae_sdc.sweepers.step_error import multipliers
 from dae_sdc.sweepers.steps_ahead import StepSizes, approached
+from dae_sdc.sweepers.tolerance import multipliers
 
 LEAK, SATURATION, THERMAL = 1e-6, 1e-9, 0.04
 

@@ -24,7 +24,7 @@ from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.target import make_problem
 from dae_sdc.sweepers import _machine_stages, simultaneous, together
-from dae_sdc.sweepers._machine_stages import MachineStages, StageMatrices
+from dae_sdc.sweepers._machine_stages import MachineStages
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.teams import FACTORIZE, FILTER, SOLVE, Threads
 
@@ -131,7 +131,7 @@ class CountedStages(MachineStages):
         super().set_tolerance(TIGHTER * share, rtol / TIGHTER)
 
     def _share_parts(self, kind: int, count: int) -> int:
-        self._note(kind, (1, count - 1), (self.m % 2, len(self.pairs)))
+        self._note(kind, (1, count - 1), (self.m % 2, int(self._memory.pairs)))
         return super()._share_parts(kind, count)
 
     def _note(self, kind: int, *work: tuple[int, int]) -> None:
@@ -166,10 +166,10 @@ class TriangularStages(CountedStages):
         elif kind == SOLVE:
             for i, k in enumerate(self._matrix_of):
                 value[i] = self._solves[k](value[i] - self._stiffness @ (self.T[i, :i] @ value[:i]))
-            arrays["transformed"][:] = self.eigen.to @ value
+            arrays["transformed"][:] = arrays["to"] @ value
         elif kind == FILTER:
             self.error[:] = self._solves[self._matrix_of[-1]](self.error)
-        return 1 if kind in (FACTORIZE, SOLVE, FILTER) else StageMatrices._share_parts(self, kind, count)
+        return 1 if kind in (FACTORIZE, SOLVE, FILTER) else MachineStages._share_parts(self, kind, count)
 
 
 @study(

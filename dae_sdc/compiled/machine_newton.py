@@ -11,29 +11,11 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from dae_sdc.compiled import triangular
 from dae_sdc.compiled.nodes import NodesMemory
-from dae_sdc.compiled.triangular import (
-    PARTS,
-    REFACTORIZED,
-    ROW_PARTS,
-    RowPattern,
-    TriangularFactors,
-    refactorize,
-    solve_triangular,
-    subtract_supernode,
-)
-from dae_sdc.dae import newton
-from dae_sdc.dae.compiling import (
-    RecordView,
-    c_functions,
-    call_at,
-    call_jacobian,
-    call_residual,
-    doubles,
-    integers,
-    short_integers,
-    within_compiled,
-)
+from dae_sdc.compiled.triangular import PARTS, ROW_PARTS, RowPattern, TriangularFactors
+from dae_sdc.dae import compiling, newton
+from dae_sdc.dae.compiling import RecordView, call_at, doubles, integers, short_integers, within_compiled
 from dae_sdc.dae.linear import EPS
 from dae_sdc.dae.newton import BACKWARD_ERROR, KeptNumbers
 
@@ -46,6 +28,22 @@ nodes_at, kept_at = _view.at, _kept.at
 # triangular solves are loops here: LAPACK takes a microsecond to begin.
 LARGEST_NODE_LOOP = 32
 LARGEST_LOOP = 24
+
+
+@within_compiled
+def fill(to: Any, count: Any, value: Any) -> None:
+    """Set so many numbers at an address to a value."""
+    numbers = doubles(to)
+    for i in range(count):
+        numbers[i] = value
+
+
+@within_compiled
+def copy(to: Any, source: Any, count: Any) -> None:
+    """Copy so many numbers from one address to another."""
+    numbers, others = doubles(to), doubles(source)
+    for i in range(count):
+        numbers[i] = others[i]
 
 
 @within_compiled
@@ -144,7 +142,7 @@ def dense_solve(n: Any, most: Any, function: Any, small: Any, factors: Any, pivo
 def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
     """F - tau of node m into ``value``."""
     nodes.counts.rhs += 1
-    call_residual(nodes.residual, doubles(nodes.times)[m], u, du, nodes.p, nodes.value)
+    compiling.call_residual(nodes.residual, doubles(nodes.times)[m], u, du, nodes.p, nodes.value)
     if nodes.tau != 0:
         n, value, tau = nodes.n, doubles(nodes.value), doubles(nodes.tau)
         for i in range(n):
@@ -152,14 +150,14 @@ def residual_of_node(nodes: Any, m: Any, u: Any, du: Any) -> Any:
 
 
 @within_compiled
-def solve_in_slot(nodes: Any, slot: Any) -> None:
-    """Solve with the factors in a slot for ``delta``, in place."""
+def solve_in_slot(nodes: Any, slot: Any, x_at: Any) -> None:
+    """Solve with the factors in a slot, in place."""
     if nodes.substitute != 0:
-        call_at(nodes.substitute, (nodes.own, slot))
+        call_at(nodes.substitute, (nodes.own, slot, x_at))
     else:
         n = nodes.n
         factors, pivots = nodes.factors + 8 * n * n * slot, nodes.pivots + 4 * n * slot
-        dense_solve(n, LARGEST_NODE_LOOP, nodes.getrs, nodes.small, factors, pivots, nodes.delta)
+        dense_solve(n, LARGEST_NODE_LOOP, nodes.getrs, nodes.small, factors, pivots, x_at)
 
 
 @_view.method()
@@ -167,14 +165,12 @@ def _correct(nodes: Any) -> Any:
     residual_of_node(nodes, nodes.node, nodes.node_u, nodes.node_du)
     nodes.counts.newton += 1
     nodes.counts.solve += 1
-    n, split = nodes.n, nodes.split
-    delta, value = doubles(nodes.delta), doubles(nodes.value)
-    for i in range(n):
-        delta[i] = value[i]
+    n, split, delta = nodes.n, nodes.split, doubles(nodes.delta)
+    copy(nodes.delta, nodes.value, n)
     if nodes.krylov != 0:
         call_at(nodes.krylov, (nodes.own, nodes.slot, 0))
     else:
-        solve_in_slot(nodes, nodes.slot)
+        solve_in_slot(nodes, nodes.slot, nodes.delta)
     if nodes.weights != 0:
         return nodes.differential * largest_weighted(delta, doubles(nodes.weights), n)
     size = nodes.differential * largest_of(delta, 0, split)
@@ -209,8 +205,7 @@ def put_terms(about: Any, mass_at: Any, stiffness_at: Any, factor: Any, point: A
     rows, starts, out = short_integers(indices), short_integers(starts_at), doubles(out_at)
     u, du, mass, stiffness = doubles(point[0]), doubles(point[1]), doubles(mass_at), doubles(stiffness_at)
     is_sparse = starts_at != 0
-    for j in range(n):
-        out[j] = 0.0
+    fill(out_at, n, 0.0)
     for j in range(n):
         for k in range(starts[j] if is_sparse else 0, starts[j + 1] if is_sparse else n):
             entry, i = (k, rows[k]) if is_sparse else (n * k + j, k)
@@ -233,11 +228,8 @@ def _at_round_off(nodes: Any) -> Any:
 
 @_view.method(**RARE)
 def _restore(nodes: Any) -> Any:
-    n, saved = nodes.n, doubles(nodes.saved)
-    u, du = doubles(nodes.node_u), doubles(nodes.node_du)
-    for i in range(n):
-        u[i] = saved[i]
-        du[i] = saved[n + i]
+    copy(nodes.node_u, nodes.saved, nodes.n)
+    copy(nodes.node_du, nodes.saved + 8 * nodes.n, nodes.n)
 
 
 @_view.method()
@@ -256,8 +248,8 @@ def halves_at(
     kernel: Any, time: Any, u: Any, du: Any, c: Any, p: Any, mass_at: Any, at: Any, size: Any
 ) -> Any:
     """Both halves of a Jacobian at a point, with so many entries, the one by u times c; from addresses."""
-    call_jacobian(kernel, time, u, du, 0.0, p, mass_at)
-    call_jacobian(kernel, time, u, du, c, p, at)
+    compiling.call_jacobian(kernel, time, u, du, 0.0, p, mass_at)
+    compiling.call_jacobian(kernel, time, u, du, c, p, at)
     mass, stiffness = doubles(mass_at), doubles(at)
     for i in range(size):
         stiffness[i] -= mass[i]
@@ -297,9 +289,8 @@ def _factor(nodes: Any) -> Any:
     mass, stiffness, size = doubles(nodes.masses), doubles(nodes.stiffnesses), nodes.entries
     to = size * slot
     if source != slot:
-        for i in range(size):
-            mass[to + i] = mass[size * source + i]
-            stiffness[to + i] = stiffness[size * source + i]
+        for half in (nodes.masses, nodes.stiffnesses):
+            copy(half + 8 * to, half + 8 * size * source, size)
     nodes.counts.factorization += 1
     c, data, is_sparse = doubles(nodes.coefficients)[nodes.node], doubles(nodes.data), nodes.starts != 0
     starts = short_integers(nodes.starts)
@@ -329,13 +320,12 @@ def _renew(nodes: Any, which: Any) -> Any:
 @within_compiled
 def begin_solve(nodes: Any, m: Any) -> Any:
     """Point the memory at node m, save its iterate, and measure corrections by it."""
-    n, split, saved, offset = nodes.n, nodes.split, doubles(nodes.saved), 8 * nodes.stride * m
+    n, split, offset = nodes.n, nodes.split, 8 * nodes.stride * m
     nodes.node, nodes.node_u, nodes.node_du = m, nodes.u + offset, nodes.du + offset
     nodes.slot = integers(nodes.slots)[m]
     u, du = doubles(nodes.node_u), doubles(nodes.node_du)
-    for i in range(n):
-        saved[i] = u[i]
-        saved[n + i] = du[i]
+    copy(nodes.saved, nodes.node_u, n)
+    copy(nodes.saved + 8 * n, nodes.node_du, n)
     nodes.differential = 1.0 / (1.0 + largest_of(du, 0, split))
     c = doubles(nodes.coefficients)[m]
     if nodes.weights != 0:
@@ -349,7 +339,7 @@ def begin_solve(nodes: Any, m: Any) -> Any:
         doubles(nodes.ages)[m] += 1.0
 
 
-for _function in (newton.factorize_anew, newton.iterate, subtract_supernode):
+for _function in (newton.factorize_anew, newton.iterate, triangular.subtract_supernode):
     within_compiled(_function)
 
 
@@ -373,7 +363,7 @@ def _factorize_at(address: Any, which: Any) -> Any:
     return 1 if newton.factorize_anew(nodes_at(address), which) else 0
 
 
-refactorized, solved = within_compiled(refactorize), within_compiled(solve_triangular)
+refactorized, solved = within_compiled(triangular.refactorize), within_compiled(triangular.solve_triangular)
 
 
 def sparse_work(view: Any) -> tuple[Any, Any]:
@@ -392,7 +382,7 @@ def sparse_work(view: Any) -> tuple[Any, Any]:
         source, position = short_integers(places[0]), short_integers(places[1])
         pattern = RowPattern(source, position, short_integers(places[2]), short_integers(places[3]))
         made = factors(integers(parts_at), n)
-        return refactorized(pattern, made, view(data_at), view(work_at)) == REFACTORIZED
+        return refactorized(pattern, made, view(data_at), view(work_at)) == triangular.REFACTORIZED
 
     @within_compiled
     def substitute(parts_at: Any, n: Any, x_at: Any, work_at: Any) -> None:
@@ -404,12 +394,12 @@ def sparse_work(view: Any) -> tuple[Any, Any]:
 refactor_real, substitute_real = sparse_work(doubles)
 
 
-def _substitute(address: Any, slot: Any) -> Any:
+def _substitute(address: Any, slot: Any, x_at: Any) -> Any:
     nodes = nodes_at(address)
     parts = nodes.triangles + 8 * PARTS * slot
     if integers(parts)[0] == 0:
-        return call_at(nodes.solve_outside, (address, slot, nodes.delta))
-    substitute_real(parts, nodes.n, nodes.delta, nodes.work)
+        return call_at(nodes.solve_outside, (address, slot, x_at))
+    substitute_real(parts, nodes.n, x_at, nodes.work)
     return 1
 
 
@@ -422,12 +412,12 @@ def _refactorize_at(address: Any, slot: Any, _: Any) -> Any:
     return 1
 
 
-C_FUNCTIONS = c_functions(
+C_FUNCTIONS = compiling.c_functions(
     {
         "solve": (_solve_at, AT),
         "factorize": (_factorize_at, AT),  # by address: it would be optimised again within each caller
-        "substitute": (_substitute, AT),
+        "substitute": (_substitute, types.int64(*(types.int64,) * 3)),
         "refactorize": (_refactorize_at, types.int64(*(types.int64,) * 3)),
     }
 )
-"""Solves at a node, new factors, and the same with sparse ones, whose solution is in ``delta``."""
+"""Solves at a node, new factors, and the same with sparse ones."""

@@ -7,26 +7,14 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.compiled.pointwise import (
-    ACCEPTED_CHANGE,
-    LARGEST_SHIFT,
-    MOST_HIDDEN_ITERATIONS,
-    MOVES,
-    ROUND_OFF,
-    ROUNDING,
-    STAGE_BYTES,
-    HiddenMemory,
-    PointMemory,
-    StageMemory,
-)
+from dae_sdc.compiled import machine_newton as mn, pointwise as own
 from dae_sdc.dae import pointwise
 from dae_sdc.dae.compiling import RecordView, c_functions, call_residual, doubles, integers, within_compiled
 from dae_sdc.dae.pointwise import FOLLOWS, SPARED, TRUSTED, UNLIKELY_RATE, WEIGHT
 
 # --- the operations of :func:`dae_sdc.dae.pointwise.solve_point` on memory ----------------------------------
 
-_view = RecordView(PointMemory)
+_view = RecordView(own.PointMemory)
 point_at = _view.at
 
 
@@ -56,13 +44,18 @@ def factorize_square(a: Any, follows: Any) -> Any:
 
 
 @within_compiled
+def solve_square(a: Any) -> Any:
+    """Solve for F with the factors of y' and z."""
+    mn.copy(a.right, a.value, a.n)
+    mn.dense_solve(a.n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
+    return doubles(a.right)
+
+
+@within_compiled
 def rate_of_square(a: Any) -> Any:
     """The largest change of a derivative over the step, relative to the size, by these factors."""
-    n, right, value, largest = a.n, doubles(a.right), doubles(a.value), 0.0
-    for j in range(n):
-        right[j] = value[j]
-    mn.dense_solve(n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
-    for j in range(n):
+    right, largest = solve_square(a), 0.0
+    for j in range(a.n):
         if doubles(a.algebraic)[j] == 0.0:
             size = abs(right[j]) / doubles(a.sizes)[j]
             if not size <= largest:
@@ -113,8 +106,7 @@ def make_nearest(a: Any) -> Any:
     """Make factors of the equations of the change of the least norm; False where they are singular."""
     n, m, mass, stiffness = a.n, 3 * a.n, doubles(a.mass), doubles(a.stiffness)
     sizes, lu, scale = doubles(a.sizes), doubles(a.lu), doubles(a.row_scale)
-    for k in range(m * m):
-        lu[k] = 0.0
+    mn.fill(a.lu, m * m, 0.0)
     for i in range(n):
         row = doubles(a.other)
         for j in range(n):
@@ -152,9 +144,7 @@ def _refactor(a: Any) -> Any:
 def _find_change(a: Any) -> Any:
     n, value, sizes, step, right = a.n, doubles(a.value), doubles(a.sizes), doubles(a.step), doubles(a.right)
     if a.determined != 0:
-        for j in range(n):
-            right[j] = value[j]
-        mn.dense_solve(n, mn.LARGEST_LOOP, a.dgetrs, a.small, a.lu, a.pivots, a.right)
+        solve_square(a)
         follows = FOLLOWS * a.h if a.follows != 0 else 0.0
         for j in range(n):
             algebraic = doubles(a.algebraic)[j] > 0.0
@@ -180,8 +170,7 @@ def _find_change(a: Any) -> Any:
 def _move(a: Any) -> Any:
     n, share = a.n, 1.0
     here, there, step, value = doubles(a.here), doubles(a.there), doubles(a.step), doubles(a.value)
-    for j in range(2 * n):
-        there[j] = here[j]
+    mn.copy(a.there, a.here, 2 * n)
     while True:
         for j in range(2 * n):
             here[j] = there[j] + share * step[j]
@@ -199,18 +188,17 @@ within_compiled(pointwise.solve_point)
 @within_compiled
 def solve_at(a: Any, k: Any) -> Any:
     """Solve the pair at one of the times; False where that is left to Python."""
-    n, here, size = a.n, doubles(a.here), doubles(a.steps)[k]
-    u, du = doubles(a.u + 8 * n * k), doubles(a.du + 8 * n * k)
+    n, size = a.n, doubles(a.steps)[k]
+    u, du = a.u + 8 * n * k, a.du + 8 * n * k
     tries = 2 if a.borrows != 0 and size == a.h else 1
     a.time, a.h, a.borrows = doubles(a.times)[k], size, 0
     for attempt in range(tries):
-        for j in range(n):
-            here[j], here[n + j] = u[j], du[j]
+        mn.copy(a.here, u, n)
+        mn.copy(a.here + 8 * n, du, n)
         if pointwise.solve_point(a, attempt < tries - 1):
-            for j in range(n):
-                u[j] = here[j]
-                if a.determined != 0:
-                    du[j] = here[n + j]
+            mn.copy(u, a.here, n)
+            if a.determined != 0:
+                mn.copy(du, a.here + 8 * n, n)
             a.borrows = 1
             return True
     return False
@@ -227,7 +215,7 @@ def _solve_points(where: Any, first: Any, count: Any) -> Any:
 
 # --- hidden constraints, stage by stage ---------------------------------------------------------------------
 
-hidden_at, stage_at = RecordView(HiddenMemory).at, RecordView(StageMemory).at
+hidden_at, stage_at = RecordView(own.HiddenMemory).at, RecordView(own.StageMemory).at
 TINY = float(np.finfo(float).tiny)
 
 
@@ -238,8 +226,7 @@ def change_least(a: Any, s: Any, x: Any, time: Any, share: Any) -> Any:
     m, n, out, matrix, system = s.rows, s.columns, doubles(a.out), doubles(a.matrix), doubles(a.system)
     right, step, weights, jets = doubles(a.right), doubles(a.step), doubles(a.weights), integers(s.jets)
     call_residual(s.program, time, x, x, a.p, a.out)
-    for k in range(m * n):
-        matrix[k] = 0.0
+    mn.fill(a.matrix, m * n, 0.0)
     for e in range(s.entries):
         i, j, k = integers(s.row)[e], integers(s.column)[e], integers(s.followed)[e]
         if j >= 0:
@@ -289,7 +276,7 @@ def is_left_by_rounding(a: Any, s: Any, x: Any, j: Any) -> Any:
             for k in range(n):
                 terms += abs(matrix[i * n + k]) * abs(x[jets[k]]) / weights[jets[k]]
             least = max(least, terms / abs(matrix[i * n + j]))
-    return abs(doubles(a.step)[j]) <= ROUNDING * least * weights[jets[j]]
+    return abs(doubles(a.step)[j]) <= own.ROUNDING * least * weights[jets[j]]
 
 
 @within_compiled
@@ -300,7 +287,7 @@ def solve_stage(a: Any, s: Any, at: Any, time: Any, share: Any) -> Any:
     linear, change, shift = s.linear_following if share > 0.0 else s.linear, np.inf, 0.0
     for j in range(n):
         start[j] = x[jets[j]]
-    for _ in range(MOST_HIDDEN_ITERATIONS):
+    for _ in range(own.MOST_HIDDEN_ITERATIONS):
         if not change_least(a, s, at, time, share):
             x[jets[0]] = np.nan
             return False
@@ -314,15 +301,15 @@ def solve_stage(a: Any, s: Any, at: Any, time: Any, share: Any) -> Any:
             relative = abs(step[j]) / size
             if not relative < np.inf:
                 return False
-            if relative > max(ROUND_OFF, change) and linear == 0 and not is_left_by_rounding(a, s, x, j):
+            if relative > max(own.ROUND_OFF, change) and linear == 0 and not is_left_by_rounding(a, s, x, j):
                 change = relative
-        if change <= ROUND_OFF:
+        if change <= own.ROUND_OFF:
             break
     if s.rows != n:
         for j in range(n):
             if doubles(a.is_state)[jets[j]] > 0.0:
                 shift = max(shift, abs(x[jets[j]] - start[j]) / doubles(a.weights)[jets[j]])
-    return change <= ACCEPTED_CHANGE and shift <= LARGEST_SHIFT
+    return change <= own.ACCEPTED_CHANGE and shift <= own.LARGEST_SHIFT
 
 
 @within_compiled
@@ -334,7 +321,7 @@ def solve_stages(a: Any, at: Any, time: Any, share: Any) -> Any:
     for number in range(3 if share > 0.0 else 1):
         done = True
         for k in range(a.count):
-            s = stage_at(a.stages + STAGE_BYTES * k)
+            s = stage_at(a.stages + own.STAGE_BYTES * k)
             if s.rows > 0 and not solve_stage(a, s, at, time, share if number < 2 else 0.0):
                 done = False
     for j in range(a.values):
@@ -359,19 +346,18 @@ def _correct(where: Any, x: Any, times: Any, steps: Any, done: Any, count: Any) 
     width = 8 * (a.values + 1)
     for number in range(count):
         at, time, h = x + width * number, doubles(times)[number], abs(doubles(steps)[number])
-        for j in range(a.values + 1):
-            doubles(a.before)[j] = doubles(a.other)[j] = doubles(at)[j]
+        mn.copy(a.before, at, a.values + 1)
+        mn.copy(a.other, at, a.values + 1)
         integers(done)[number] = solve_stages(a, at, time, 0.0)
         rate = h * largest_change(a, at, a.before, a.rates, a.rated)
         if not UNLIKELY_RATE < rate or not solve_stages(a, a.other, time, FOLLOWS * h):
             continue
         # At the start of a run the values are better than the derivative of the polynomial.
-        moves = MOVES * largest_change(a, at, a.before, a.states, a.n)
+        moves = own.MOVES * largest_change(a, at, a.before, a.states, a.n)
         spared = h * largest_change(a, a.other, a.before, a.rates, a.rated) <= SPARED * rate
         if spared and largest_change(a, a.other, a.before, a.states, a.n) <= moves:
             integers(done)[number] = 1
-            for j in range(a.values):
-                doubles(at)[j] = doubles(a.other)[j]
+            mn.copy(at, a.other, a.values)
     return 0
 
 

@@ -20,20 +20,11 @@ from dae_sdc.dae.state import StepPolynomial, attach, unresolved
 from dae_sdc.deadline import TimeLimit, current
 from dae_sdc.errors import InputError, SolveError, StepSizeError
 from dae_sdc.sharing import tell
+from dae_sdc.sweepers import steps_ahead
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
-from dae_sdc.sweepers.step_error import multipliers, rounding_noise
-from dae_sdc.sweepers.steps_ahead import (
-    MOST_REJECTIONS,
-    TIME_ROUNDING,
-    StepSizes,
-    Taken,
-    approached,
-    clipped,
-    end_of_step,
-    shortest,
-)
-from dae_sdc.sweepers.tolerance import TINY, Outcome, Tolerance
+from dae_sdc.sweepers.steps_ahead import StepSizes, Taken
+from dae_sdc.sweepers.tolerance import TINY, Outcome, Tolerance, multipliers, rounding_noise
 
 FIRST_LOOK = 64  # Accepted steps after which the scales of a run are checked for the first time.
 LOOKS_APART = 8  # Factor between the numbers of steps at two checks.
@@ -183,10 +174,10 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         return float((judged[:k] * parts).max(initial=0.0))
 
     def _check_progress(self, S: Any, L: Any, outcome: Outcome) -> None:
-        least = shortest(SimpleNamespace(time=L.time, shortest=self._shortest), L.dt)
+        least = steps_ahead.shortest(SimpleNamespace(time=L.time, shortest=self._shortest), L.dt)
         # An accepted step of this size would leave the time where it is.
         size = self.sizes.wanted if S.status.restart else L.dt
-        if size > least and self.sizes.rejections <= MOST_REJECTIONS:
+        if size > least and self.sizes.rejections <= steps_ahead.MOST_REJECTIONS:
             return
         has_jumped, failure = self._jump(L, 0.0)
         if has_jumped:
@@ -212,7 +203,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             return False, ""
         # The change may lie anywhere in the steps that have failed, and may be one of the state.
         reach = max(near, FAILED_STEPS * L.dt)
-        ahead = max(reach, FIRST_STEP_ROUNDINGS * TIME_ROUNDING * abs(L.time))
+        ahead = max(reach, FIRST_STEP_ROUNDINGS * steps_ahead.TIME_ROUNDING * abs(L.time))
         u, before = type(L.u[0])(L.u[0]), L.u[0].polynomial
         if before is not None:
             slope = attach(before.derivative_at_end(), L.prob.n_diff)
@@ -242,7 +233,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         k, sizes = L.prob.n_diff, np.maximum(L.prob.run_scales.unknowns, TINY)
         slopes = L.uend.polynomial.derivative_at_end()[:k] / sizes[:k]
         end = SimpleNamespace(end_slope=lambda: float(np.abs(slopes).max(initial=0.0)))
-        point = approached(self.sizes, end, float(L.time), float(L.dt))
+        point = steps_ahead.approached(self.sizes, end, float(L.time), float(L.dt))
         if np.isnan(point):
             return False
         if self._jump(L, point - L.time)[0]:
@@ -296,7 +287,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             if t_end is None and L.prob.sparsity is None:
                 remember(L.prob, key, before, first)
         self.sizes.wanted = first
-        L.params.dt = clipped(self.sizes, t0)
+        L.params.dt = steps_ahead.clipped(self.sizes, t0)
 
     def _begin_scales(self, L: Any, t0: float, u0: Any) -> None:
         """Estimate the sizes of unknowns, and the noise of the equations."""
@@ -339,7 +330,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         """The size that the sweeper wants to begin with, but not below the rounding of the time."""
         left = self.sizes.target - time
         wanted = float(L.sweep.starting_step(u0, time, left))
-        return float(min(left, max(wanted, FIRST_STEP_ROUNDINGS * TIME_ROUNDING * abs(time))))
+        return float(min(left, max(wanted, FIRST_STEP_ROUNDINGS * steps_ahead.TIME_ROUNDING * abs(time))))
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
@@ -457,7 +448,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
 
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
-        return float(end_of_step(self.sizes, float(L.time), float(L.dt)))
+        return float(steps_ahead.end_of_step(self.sizes, float(L.time), float(L.dt)))
 
     def get_state(self) -> dict[str, Any]:
         """State on which later steps depend, for a checkpoint between two steps."""
@@ -492,7 +483,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
                 jump_behind(L.prob, L.uend, now, JUMP_RESTART_STEP * (sizes.target - now))
             sizes.forget()
             sizes.wanted = min(sizes.wanted, self._first_step(L, L.uend, now))
-        L.params.dt = clipped(sizes, now)
+        L.params.dt = steps_ahead.clipped(sizes, now)
 
 
 def require_estimate(cls: type[Any], problem: Any, nodes: int, name: str = "") -> None:

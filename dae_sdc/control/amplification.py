@@ -15,17 +15,8 @@ from pySDC.core.hooks import Hooks
 from dae_sdc.dae.state import Vector
 from dae_sdc.deadline import unchecked
 from dae_sdc.errors import EvaluationError, StepSizeError
-from dae_sdc.sweepers.amplification import (
-    AVERAGED_STEPS,
-    MATRIX_NOISE,
-    MOST_AMPLIFIED,
-    SHORTER,
-    LinearStep,
-    Piece,
-    growth_of_method,
-    mass_matrix,
-    pencil_index,
-)
+from dae_sdc.sweepers import amplification as growth
+from dae_sdc.sweepers.amplification import LinearStep, Piece
 from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 from dae_sdc.sweepers.tableaux import METHODS, Tableau
@@ -105,7 +96,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def _begin(self, L: Any) -> None:
         self._step = getattr(L.sweep, "linear_step", None)
-        if self._step is None or L.prob.n > MOST_AMPLIFIED:
+        if self._step is None or L.prob.n > growth.MOST_AMPLIFIED:
             self._next = 0
             return
         if getattr(L.prob, "jacobian", None) is not None:
@@ -115,7 +106,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
     def _begin_record(self, L: Any) -> None:
         assert self._step is not None
-        self._recorded = deque([self._start(L)], self._step.steps_before + AVERAGED_STEPS + 1)
+        self._recorded = deque([self._start(L)], self._step.steps_before + growth.AVERAGED_STEPS + 1)
 
     @staticmethod
     def _start(L: Any) -> Recorded:
@@ -144,7 +135,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     def _mass_at(L: Any, t: float, u: Vector, du: Vector) -> Vector | None:
         """dF/du' at a state, None where it is not defined."""
         with suppress(EvaluationError):
-            return mass_matrix(L.prob, u, du, t)
+            return growth.mass_matrix(L.prob, u, du, t)
         return None
 
     def _calculate(self, L: Any) -> None:
@@ -160,7 +151,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         steps, before = self._accepted - self._calculated, self._rate if self._calculated else rate
         self._logarithm = max(0.0, self._logarithm + 0.5 * steps * (before + rate))
         self._calculated, self._rate = self._accepted, rate
-        count, ahead = self._step.steps_before + AVERAGED_STEPS, 0.0
+        count, ahead = self._step.steps_before + growth.AVERAGED_STEPS, 0.0
         if rate > 0.0 and piece.linear:  # whose growth was calculated over the steps ahead at the start
             left = min(float(count), (self.t_end - piece.times[-1]) / float(L.dt) + 0.5)
             ahead = rate * max(0.0, min(count - self._accepted, left))
@@ -176,14 +167,14 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         if not piece.turns(last, last - h):
             return 0.0
         mass, stiffness = piece.matrices(last)
-        index = max(piece.problem.index or 0, pencil_index(mass, stiffness) or 0, 2)
+        index = max(piece.problem.index or 0, growth.pencil_index(mass, stiffness) or 0, 2)
         scale = float(np.linalg.norm(mass) / max(float(np.linalg.norm(stiffness)), np.finfo(float).tiny))
-        count = step.steps_before + AVERAGED_STEPS
-        h = max(h, scale * MATRIX_NOISE ** (1.0 / index) / SHORTER)
+        count = step.steps_before + growth.AVERAGED_STEPS
+        h = max(h, scale * growth.MATRIX_NOISE ** (1.0 / index) / growth.SHORTER)
         begin = max(piece.times[0], last - count * h)
         # Where the matrices depend on u, nothing is known of them ahead.
         end = self.t_end if last - begin < count * h and piece.linear else last
-        return growth_of_method(piece, step, begin, min(h, (end - begin) / count), index)
+        return growth.growth_of_method(piece, step, begin, min(h, (end - begin) / count), index)
 
     def remark(self) -> str:
         """Text on errors that had begun to grow, for the message of a run that ends for another reason."""

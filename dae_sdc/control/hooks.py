@@ -13,16 +13,9 @@ from pySDC.core.hooks import Hooks
 from pySDC.implementations.hooks.log_solution import LogSolution as LogSolution
 from pySDC.implementations.hooks.log_work import LogWork as LogWork
 
+from dae_sdc.dae import interpolant
 from dae_sdc.dae.consistency import check_consistent
-from dae_sdc.dae.interpolant import (
-    STENCIL,
-    DenseOutput,
-    StepData,
-    StepsInRow,
-    round_off_of_times,
-    step_data,
-    steps_of_ends,
-)
+from dae_sdc.dae.interpolant import STENCIL, StepData
 from dae_sdc.dae.memory import COUNTERS, counts_of
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError
@@ -191,7 +184,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
         if self.dense:
             u0, collocation = L.u[0], getattr(sweep, "collocation", True)
             about = u0.view(np.ndarray), end, polynomial, collocation, self.n_slopes, u0.polynomial
-            dense.append(step_data(time, dt, *about))
+            dense.append(interpolant.step_data(time, dt, *about))
         slope = polynomial.derivative_at_end()
         self.new.append((self._end(time + dt), L.status.residual, end[None], slope[None], counts, dense))
         if not self.collects:
@@ -206,10 +199,10 @@ class StepRecord(Hooks):  # type: ignore[misc]
         if self.dense:
             # The start of a step stands before its stages: it is the last stage of the one before.
             if taken.collocation or taken.interior:
-                dense = StepsInRow(taken, self.n_slopes)
+                dense = interpolant.StepsInRow(taken, self.n_slopes)
             else:
                 places = zip(taken.starts.tolist(), taken.sizes.tolist(), strict=True)
-                dense = steps_of_ends(places, u[:: len(nodes)], taken.slope, du[:, -1])
+                dense = interpolant.steps_of_ends(places, u[:: len(nodes)], taken.slope, du[:, -1])
         counts, residuals = np.column_stack([taken.sweeps, taken.counts]), taken.residuals
         self.rows.extend(ends, residuals, u[len(nodes) :: len(nodes)], taken.slopes_at_end(), counts, dense)
         if len(ends):
@@ -463,7 +456,7 @@ class Samples:
         settled, (t, u0, du0), n = self._settled, self._start, len(self.largest)
         ends, residuals, values, slopes, counts = rows.arrays()
         values, slopes = values.reshape(-1, n), slopes.reshape(-1, n)
-        dense = DenseOutput(t, u0, ends, values, rows.dense, du0, slopes, self.n_slopes)
+        dense = interpolant.DenseOutput(t, u0, ends, values, rows.dense, du0, slopes, self.n_slopes)
         new = slice(settled, stop)
         largest = np.maximum(self.largest, np.abs(values[new]).max(axis=0, initial=0.0))
         total = self.total + counts[new].sum(axis=0)
@@ -471,7 +464,7 @@ class Samples:
         of_step = np.searchsorted(self.times, ends[new])
         within = of_step < len(self.times)
         last = float(ends[stop - 1]) if stop else self.t0
-        slack = round_off_of_times(self.t0, last, steps) if ended else 0.0
+        slack = interpolant.round_off_of_times(self.t0, last, steps) if ended else 0.0
         upto = int(np.searchsorted(self.times, last + slack, side="right"))
         if upto > self.done:
             chosen = slice(self.done, upto)

@@ -25,7 +25,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.registry import require_name
-from dae_sdc.structure.determinants import DEEP, INVOLVED, LEAST, Deficiency, Determinants, null_rows, rounded
+from dae_sdc.structure import determinants
+from dae_sdc.structure.determinants import Deficiency, Determinants, Follower
 from dae_sdc.structure.parabola import foretold
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
 
@@ -44,43 +45,6 @@ class Place(NamedTuple):
     t: float
     u: Vector
     du: Vector
-
-
-class _ModelDeterminants:
-    """The determinants of the system Jacobian of a model, whose zeros are followed along a run."""
-
-    def __init__(self, problem: ModelProblem) -> None:
-        model, states = problem.origin.model, problem.form.states
-        of_model, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
-        if key not in of_model:
-            of_model[key] = Determinants(model, states)
-        self._problem, self._determinants = problem, of_model[key]
-        # Without determinants nothing is watched.
-        self._follower: Any = self._determinants.follower() if len(self._determinants) else None
-        self.needs_derivatives = self._determinants.needs_derivatives
-
-    def __len__(self) -> int:
-        return len(self._determinants)
-
-    def values(self, place: Place) -> Vector:
-        """The determinants, NaN where one has no value."""
-        return np.asarray(self._follower.values(*place, self._problem.packed_parameters))
-
-    def begin(self, place: Place) -> None:
-        self._follower.begin(*place, self._problem.packed_parameters)
-
-    def follow(self, place: Place) -> int:
-        """Go on to the end of a step; the sum of its marks."""
-        return self.follow_all(np.array([place.t]), place.u[None], place.du[None])[1]
-
-    def follow_all(self, t: Vector, u: Vector, du: Vector) -> tuple[int, int]:
-        """Go on along steps; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
-        marks: tuple[int, int] = self._follower.follow(t, u, du, self._problem.packed_parameters)
-        return marks
-
-    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
-        """How a rank falls at a place; None where it does not."""
-        return self._determinants.deficiency(at, place, others, self._problem.packed_parameters, least)
 
 
 class _SaddleDeterminant:
@@ -113,28 +77,28 @@ class _SaddleDeterminant:
         if value * end < 0.0 or value * between < 0.0:
             return 1
         half = 0.5 * (place.t - before.t)
-        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DEEP else 0
+        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= determinants.DEEP else 0
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
         matrix = self._matrix(place)
         usual = sum((np.abs(self._matrix(other)) for other in others), np.abs(matrix))
-        null = null_rows(matrix, usual, least) if np.isfinite(usual).all() else None
+        null = determinants.null_rows(matrix, usual, least) if np.isfinite(usual).all() else None
         if null is None:
             return None
         names, size, nullity = self._problem.constraint_names, len(matrix), null.shape[1]
         first, share = size - len(names), np.abs(null).max(axis=1)
-        rows = np.flatnonzero(share > INVOLVED * share.max()).tolist()
+        rows = np.flatnonzero(share > determinants.INVOLVED * share.max()).tolist()
         what = "the matrix of the derivatives"
         if first and rows[0] >= first:
             what, size = "the Jacobian of the constraints", len(names)
         q, *usual_q = (self._problem.state_parts(at.u)[0].tolist() for at in (place, *others))
-        values = (rounded(value, column) for value, *column in zip(q, *usual_q, strict=True))
+        values = (determinants.rounded(value, column) for value, *column in zip(q, *usual_q, strict=True))
         state = tuple(zip(self._problem.names, values, strict=False))
         labels = tuple(f"equation {i}" if i < first else names[i - first] for i in rows)
         return Deficiency(what, size - nullity, size, labels, state)
 
 
-Watched = _ModelDeterminants | _SaddleDeterminant
+Watched = Follower | _SaddleDeterminant
 
 
 def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
@@ -146,8 +110,11 @@ def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
 def watched(problem: Any) -> Watched | None:
     """The determinants to watch along a run of a problem; None where there are none."""
     if _is_of_a_model(problem) and problem.origin.model is not None:
-        determinants = _ModelDeterminants(problem)
-        return determinants if len(determinants) else None
+        model, states = problem.origin.model, problem.form.states
+        of_model, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
+        if key not in of_model:
+            of_model[key] = Determinants(model, states)
+        return of_model[key].follower(problem) if len(of_model[key]) else None
     return _SaddleDeterminant(problem) if isinstance(problem, QuasilinearProblem) else None
 
 
@@ -333,7 +300,7 @@ class RecentSteps:
                     value = determinant(watched, place, at)
                     s = zero_between(value, a, b, b) if crosses else touching_point(value, a, c)
                     if s is not None and self.is_credible(last, place, s, at, steps):
-                        return place(s), at, LEAST if crosses else TOUCHING_SINGULAR_VALUE
+                        return place(s), at, determinants.LEAST if crosses else TOUCHING_SINGULAR_VALUE
         return None
 
     def faded(self) -> Passage | None:
@@ -487,7 +454,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         while (k := self.seen) < count:
             marks = None
             goes_on = bool(recent.last) and recent.last[-1].end is state(k - 1) and not self.trusts
-            if goes_on and isinstance(watched, _ModelDeterminants):
+            if goes_on and isinstance(watched, Follower):
                 # Where steps creep, they are looked at one by one.
                 longest = np.maximum.accumulate([longest_of(recent.history), *sizes[k:]])[:-1]
                 creeping = np.flatnonzero(taken.sizes[k:] < CREEPING_STEP * longest)
@@ -545,7 +512,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if here * there < 0.0:
                 theta = zero_between(value, thetas[i], thetas[i + 1])
                 if abs(value(theta)) <= ZERO_AT_CROSSING * max(map(abs, values)):
-                    yield passage(watched, at, part.at(theta), [part.start, part.end], LEAST)
+                    yield passage(watched, at, part.at(theta), [part.start, part.end], determinants.LEAST)
 
     def _look(self, watched: Watched, step: AcceptedStep, marks: int) -> None:
         """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
@@ -585,7 +552,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not value(0.0) * expected < 0.0 or abs(there + expected) > MIRRORED_ERROR * abs(expected):
             return
         s = zero_between(value, 0.0, h, h)
-        point = passage(watched, at, ahead(s), [part.start], LEAST)
+        point = passage(watched, at, ahead(s), [part.start], determinants.LEAST)
         if point is not None and self._steps.is_credible(last, ahead, s, at, steps):
             self._report(point)
 

@@ -27,22 +27,13 @@ from numba.extending import intrinsic, overload
 
 from dae_sdc.dae import compiling
 from dae_sdc.dae.code_digest import IMPLEMENTATIONS
-from dae_sdc.dae.compiling import (
-    LINKED,
-    RecordView,
-    address_of,
-    c_functions,
-    call_residual,
-    doubles,
-    inner,
-    integers,
-)
+from dae_sdc.dae.compiling import address_of, call_residual, doubles, inner, integers
 from dae_sdc.dae.memory import STEP, is_inlined
 from dae_sdc.dae.workspaces import SIGN, WorkspaceMemory
 
 # Relative error of a derivative beyond which the pattern is checked for missing entries.
 SUSPICIOUS_ERROR = 1e-6
-workspace_at = RecordView(WorkspaceMemory).at
+workspace_at = compiling.RecordView(WorkspaceMemory).at
 
 # --- numbers with a perturbation ------------------------------------------------------------------
 
@@ -71,7 +62,7 @@ def _by_types(form: Callable[..., Any], choose: Callable[..., Any]) -> Any:
     for one in (function, choose):
         vars(one)["__signature__"] = inspect.signature(form)
     IMPLEMENTATIONS[function].append(choose)
-    overload(function, jit_options=LINKED)(choose)
+    overload(function, jit_options=compiling.LINKED)(choose)
     return function
 
 
@@ -328,5 +319,5 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
             own.outside = i
 
 
-C_FUNCTIONS = c_functions({"jacobian": (_jacobian, compiling.SIGNATURES["jacobian"])})
+C_FUNCTIONS = compiling.c_functions({"jacobian": (_jacobian, compiling.SIGNATURES["jacobian"])})
 """The Jacobian's kernel of every problem that takes complex steps."""

@@ -14,21 +14,9 @@ from pySDC.core.problem import Problem
 from pySDC.implementations.datatype_classes.mesh import MultiComponentMesh
 
 from dae_sdc.arguments import is_integer, shown
+from dae_sdc.dae import declaration
 from dae_sdc.dae.branches import Branches
-from dae_sdc.dae.declaration import (
-    GUARDED,
-    METHODS,
-    OPTIONAL,
-    PER_UNKNOWN,
-    SIZES,
-    TEXTS,
-    WITH_DEFAULTS,
-    WhenAsked,
-    check_class,
-    check_newton,
-    checked_attribute,
-    when_asked,
-)
+from dae_sdc.dae.declaration import OPTIONAL, PER_UNKNOWN, WITH_DEFAULTS, WhenAsked, when_asked
 from dae_sdc.dae.kernels import CompiledEquations, install_kernels, machine
 from dae_sdc.dae.memory import new_counters
 from dae_sdc.dae.scales import EPS, Noise, Scales
@@ -132,8 +120,8 @@ def foreign_call(problem: Any, called: str) -> str:
 LARGEST_PROBLEM = 10_000_000  # Largest number of unknowns of a problem.
 
 # Attributes whose values are checked, in classes and instances, and those that are when they are set.
-CHECKED = (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
-CHECKED_WHEN_SET = {*CHECKED, *SIZES, *METHODS, "parameter_units"}
+CHECKED = (*declaration.TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL)
+CHECKED_WHEN_SET = {*CHECKED, *declaration.SIZES, *declaration.METHODS, "parameter_units"}
 
 
 def _place(cls: type[Any], name: str) -> Any:
@@ -247,9 +235,9 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        check_class(cls)
+        declaration.check_class(cls)
         install_kernels(cls)
-        guard_methods(cls, GUARDED)
+        guard_methods(cls, declaration.GUARDED)
         if "eval_f" in cls.__dict__:
             cls.eval_f = with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
             cls.constant_mass = cls.__dict__.get("constant_mass", False)  # not that of other equations
@@ -281,7 +269,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             )
         require_count(f"the number of unknowns of {type(self).__name__}", n_diff + n_alg, LARGEST_PROBLEM)
         n_diff, n_alg = int(n_diff), int(n_alg)
-        check_newton(newton_tol, newton_maxiter, linear_solver)
+        declaration.check_newton(newton_tol, newton_maxiter, linear_solver)
         newton_tol, newton_maxiter = float(newton_tol), int(newton_maxiter)
         super().__init__(StateShape(n_diff + n_alg, None, np.dtype(np.float64), n_diff))
         self._makeAttributeAndRegister("newton_tol", "newton_maxiter", "linear_solver", localVars=locals())
@@ -310,7 +298,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             self.__dict__["_parameters"] = None
         # Checked where it is written, so that no message or table meets a wrong one in the middle of a run.
         if name in CHECKED_WHEN_SET and "n" in self.__dict__:
-            value = checked_attribute(self, name, value)
+            value = declaration.checked_attribute(self, name, value)
         super().__setattr__(name, value)
 
     def check_properties(self) -> None:
@@ -326,7 +314,7 @@ class ProblemDAE(Branches, ForOthers, CompiledEquations, Problem):  # type: igno
             except Exception as error:
                 where = f"{type(self).__name__}.{name}"
                 raise InputError(f"{where} raised {words_of(error)}; correct it") from error
-            checked_attribute(self, name, value)
+            declaration.checked_attribute(self, name, value)
 
     @property
     def variable_index(self) -> tuple[int, ...]:

@@ -239,9 +239,7 @@ def project(
                 break
             size, scale = equations.sizes(x, matrix, usual, tolerance)
             exact = not np.any(np.abs(h) > error * size)
-            if exact and beside:
-                break
-            if not search.linearize(matrix[:, free], x, h):
+            if (exact and beside) or not search.linearize(matrix[:, free], x, h):
                 break
             iteration += 1
             if search.is_shortest(x, offset) and (np.abs(h) <= tolerance * scale).all():
@@ -256,9 +254,8 @@ def project(
                 break
             size, scale = equations.sizes(x, matrix, usual, tolerance)
             exact = not np.any(np.abs(h) > error * size)
-            if exact or np.any(np.abs(h) > np.sqrt(tolerance) * scale):
-                break
-            if not search.linearize(matrix[:, free], x, h):
+            far = np.any(np.abs(h) > np.sqrt(tolerance) * scale)
+            if exact or far or not search.linearize(matrix[:, free], x, h):
                 break
             better = search.polished(x, h, scale)
             if better is None:

@@ -273,7 +273,7 @@ def continuation_matrix(
     """Matrix that takes values at the nodes of a step to values at the nodes of a later one."""
     # Steps of changing sizes need a new one each: Newton's products take a sixth of the time of Lagrange's.
     without_last, divided_differences = _newton(nodes)
-    distances = (start + ratio * _as_array(targets))[:, None] - without_last
+    distances = (start + ratio * np.array(targets))[:, None] - without_last
     products = np.ones((len(targets), len(nodes)))
     np.multiply.accumulate(distances, axis=1, out=products[:, 1:])
     matrix: Vector = products @ divided_differences
@@ -292,14 +292,9 @@ def lagrange_weights(nodes: Vector) -> Vector:
 @lru_cache(maxsize=64)
 def _newton(nodes: tuple[float, ...]) -> tuple[Vector, Vector]:
     """All nodes but the last, and the matrix that takes values at the nodes to their divided differences."""
-    points = _as_array(nodes)
+    points = np.array(nodes)
     products = np.cumprod(np.subtract.outer(points, points[:-1]), axis=1)
     return points[:-1], np.linalg.inv(np.column_stack([np.ones(len(nodes)), products]))
-
-
-@lru_cache(maxsize=64)
-def _as_array(nodes: tuple[float, ...]) -> Vector:
-    return np.array(nodes)
 
 
 @lru_cache(maxsize=64)
@@ -333,7 +328,7 @@ def unresolved(nodes: tuple[float, ...], rows: Vector) -> Vector:
 @lru_cache(maxsize=64)
 def _last_coefficients(nodes: tuple[float, ...]) -> Vector:
     """Matrix from values at ``nodes`` to the last three Legendre coefficients, the last first."""
-    return np.asarray(np.linalg.inv(legvander(2.0 * _as_array(nodes) - 1.0, len(nodes) - 1))[:-4:-1])
+    return np.asarray(np.linalg.inv(legvander(2.0 * np.array(nodes) - 1.0, len(nodes) - 1))[:-4:-1])
 
 
 @lru_cache(maxsize=64)

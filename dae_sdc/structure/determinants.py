@@ -21,6 +21,7 @@ from dae_sdc.structure.rank import equilibration
 from dae_sdc.structure.signature import listed
 
 Vector = npt.NDArray[np.float64]
+Place = tuple[float, Vector, Vector]  # A time, the state there, and its derivative.
 
 # Equations of a block up to which its determinant is an expression; that of a larger one is of pivots.
 MOST_EXPANDED = 6
@@ -144,9 +145,9 @@ class Determinants:
                 blocks.append(_Block(rows, cols, places, nodes))
         return blocks
 
-    def follower(self) -> Follower:
-        """A :class:`Follower` of the determinants along a run."""
-        return Follower(self._compiled, self._expanded, self._blocks, len(self._place))
+    def follower(self, problem: Any) -> Follower:
+        """A :class:`Follower` of the determinants along a run of a problem."""
+        return Follower(self, problem)
 
     # --- rank deficiency ------------------------------------------------------------------------------------
 
@@ -166,12 +167,7 @@ class Determinants:
 
     @one_at_a_time
     def deficiency(
-        self,
-        at: int,
-        place: tuple[float, Vector, Vector],
-        others: Sequence[tuple[float, Vector, Vector]],
-        p: Vector,
-        least: float = LEAST,
+        self, at: int, place: Place, others: Sequence[Place], p: Vector, least: float = LEAST
     ) -> Deficiency | None:
         """The rank deficiency of a block at a time and state; None where it is regular."""
         matrix = self.matrix(at, *place, p)
@@ -205,7 +201,9 @@ class Determinants:
 class Follower:
     """Determinants along a run, those of large blocks relative to their first values, and work space."""
 
-    def __init__(self, compiled: Compiled, expanded: int, blocks: Sequence[_Block], n: int) -> None:
+    def __init__(self, of: Determinants, problem: Any) -> None:
+        self._determinants, self._problem, self.needs_derivatives = of, problem, of.needs_derivatives
+        compiled, expanded, blocks, n = of._compiled, of._expanded, of._blocks, len(of._place)
         own = self._own = importlib.import_module("dae_sdc.structure.following")
         count, large = len(blocks), blocks[expanded:]
         side = max((len(block.rows) for block in large), default=0)
@@ -221,28 +219,36 @@ class Follower:
         arrays["blocks"] = np.array([number for part in layout for number in part], dtype=np.int64)
         self._compiled, self._memory = compiled, ArrayMemory(structure, arrays)
 
-    def values(self, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
+    def __len__(self) -> int:
+        return len(self._determinants)
+
+    def values(self, place: Place) -> Vector:
         """The determinants at a time and state, shape (blocks,); NaN where one has no value."""
-        self._own.values(self._memory.address, p, t, u, du)
+        self._own.values(self._memory.address, self._problem.packed_parameters, *place)
         return self._memory.arrays["between"].copy()
 
-    def begin(self, t: float, u: Vector, du: Vector, p: Vector) -> None:
+    def begin(self, place: Place) -> None:
         """Begin at a time and state, and forget earlier steps."""
-        values, arrays = self.values(t, u, du, p), self._memory.arrays
+        values, arrays, (t, u, du) = self.values(place), self._memory.arrays, place
         arrays["ends"][:], arrays["times"][:] = np.nan, (np.nan, np.nan, t)
         arrays["ends"][-len(values) :], arrays["last"][:] = values, np.append(u, du)
         arrays["signs"][:] = np.where(np.isfinite(values), np.sign(values), 0.0)
 
-    def follow(self, t: Vector, u: Vector, du: Vector, p: Vector) -> tuple[int, int]:
+    def follow(self, place: Place) -> int:
+        """Advance to the end of a step; the sum of its marks."""
+        t, u, du = place
+        return self.follow_all(np.array([t]), u[None], du[None])[1]
+
+    def follow_all(self, t: Vector, u: Vector, du: Vector) -> tuple[int, int]:
         """Advance to the ends of steps until one has marks; the number of steps, and the sum of its marks."""
         # Determinants are computed there and halfway along straight lines. Shapes: t (K,), u and du (K, n).
-        steps, marks = self._own.follow(self._memory.address, p, *map(np.ascontiguousarray, (t, u, du)), DEEP)
+        p, places = self._problem.packed_parameters, map(np.ascontiguousarray, (t, u, du))
+        steps, marks = self._own.follow(self._memory.address, p, *places, DEEP)
         return int(steps), int(marks)
 
-    @property
-    def signs(self) -> Vector:
-        """Last signs of the determinants, 0 where none is known, shape (blocks,)."""
-        return self._memory.arrays["signs"].copy()
+    def deficiency(self, at: int, place: Place, others: Sequence[Place], least: float) -> Deficiency | None:
+        """How a rank falls at a place, by values at others; None where it does not."""
+        return self._determinants.deficiency(at, place, others, self._problem.packed_parameters, least)
 
 
 def null_rows(matrix: Vector, usual: Vector, least: float = LEAST) -> Vector | None:

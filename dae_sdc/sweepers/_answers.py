@@ -12,15 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dae_sdc.compiled.triangular import (
-    LARGEST_ROW_FILL,
-    PARTS,
-    ROW_PARTS,
-    RowPattern,
-    TriangularFactors,
-    copy_for,
-    superlu_factors,
-)
+from dae_sdc.compiled import triangular
+from dae_sdc.compiled.triangular import PARTS, ROW_PARTS, RowPattern, TriangularFactors, copy_for
 from dae_sdc.dae.linear import KLU, factorize
 from dae_sdc.dae.memory import COUNTERS, Callback, CallbackFailure, address, counts_of
 from dae_sdc.dae.problem import ProblemDAE
@@ -181,9 +174,9 @@ class Factors(Answers):
         try:
             lu: Any = factorize(matrix, "klu", last) if isinstance(last, KLU) else self._factorize(matrix)
             count = int(lu.nnz) if self._takes_over else n**2
-            stays = count > LARGEST_ROW_FILL * n or short_lived or not self._takes_over
+            stays = count > triangular.LARGEST_ROW_FILL * n or short_lived or not self._takes_over
             if not stays:
-                self._put(k, *superlu_factors(lu, matrix))
+                self._put(k, *triangular.superlu_factors(lu, matrix))
                 if key is not None and not isinstance(lu, KLU):
                     _PIVOTS.keep(key, (copy_for(self.kept[k][0]), self.kept[k][1], count))
                 # What stands beside blocks on the diagonal is not in the factors of KLU.

@@ -7,15 +7,8 @@ from typing import Any
 from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae.compiling import (
-    RecordView,
-    c_functions,
-    call_at,
-    compiled_as,
-    doubles,
-    integers,
-    within_compiled,
-)
+from dae_sdc.dae import compiling
+from dae_sdc.dae.compiling import RecordView, call_at, compiled_as, doubles, integers, within_compiled
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers._machine_nodes import SweepMemory
 from dae_sdc.sweepers.sweep import GoalNumbers
@@ -118,8 +111,7 @@ def forget_matrices(s: Any) -> None:
     """Drop all matrices."""
     w = sweep_at(s)
     nodes = mn.nodes_at(w.nodes)
-    for i in range(4 * nodes.capacity):
-        doubles(nodes.kept)[i] = -1.0
+    mn.fill(nodes.kept, 4 * nodes.capacity, -1.0)
     for m in range(w.arrays.num_nodes):
         integers(nodes.newest)[m] = -1
     nodes.used, nodes.forgotten, w.step.scaled = 0, 1, 0.0
@@ -177,8 +169,7 @@ def scale_step(s: Any) -> None:
         take_slots(s)
     for m in range(M):
         doubles(x.times)[m] = x.dt * doubles(x.places)[m] + x.time
-        for j in range(a.n_integrated, a.n):
-            doubles(sweep.row(a.du, m))[j] = 0.0
+        mn.fill(sweep.row(a.du, m) + 8 * a.n_integrated, a.n - a.n_integrated, 0.0)
 
 
 @within_compiled
@@ -189,7 +180,7 @@ def sweeps(s: Any, number: Any, low: Any) -> None:
     x.done, x.reached, x.how, x.value = sweep.sweeps(s, number, *how)
 
 
-def _sweep_step(s: Any, fails: Any) -> Any:
+def sweep_step(s: Any, fails: Any) -> Any:
     """Sweep a step from the polynomial of the last one to its tolerance, or forget one that ``fails``."""
     w = sweep_at(s)
     x, numbers = w.step, goal_numbers_at(w.goal.numbers)
@@ -214,22 +205,17 @@ for _function in (
 
 
 _WHOLE, _NOTHING = types.int64, types.void
-
-C_FUNCTIONS = c_functions(
-    {
-        "integrate": (sweep.integrate, _NOTHING(_WHOLE)),
-        "finish": (sweep.finish, _NOTHING(_WHOLE)),
-        "continue_polynomial": (sweep.continue_polynomial, _NOTHING(_WHOLE)),
-        "keep_old": (sweep.keep_old, _NOTHING(_WHOLE)),
-        "start_sweep": (sweep.start_sweep, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
-        "residual_norms": (sweep.residual_norms, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
-        "solve_nodes": (sweep.solve_nodes, _WHOLE(_WHOLE, _WHOLE, _WHOLE)),
-        "look_at_change": (sweep.look_at_change, _WHOLE(_WHOLE, _WHOLE)),
-        "take_slots": (take_slots, _NOTHING(_WHOLE)),
-        "forget_matrices": (forget_matrices, _NOTHING(_WHOLE)),
-        "sweep_step": (_sweep_step, _WHOLE(_WHOLE, _WHOLE)),
-        "sweeps": (sweeps, _NOTHING(_WHOLE, _WHOLE, _WHOLE)),
-    },
+_OF_A_KIND: dict[Any, tuple[Any, ...]] = {
+    _NOTHING(_WHOLE): (
+        *(sweep.integrate, sweep.finish, sweep.continue_polynomial, sweep.keep_old),
+        *(take_slots, forget_matrices),
+    ),
+    _NOTHING(_WHOLE, _WHOLE, _WHOLE): (sweep.start_sweep, sweep.residual_norms, sweeps),
+    _WHOLE(_WHOLE, _WHOLE, _WHOLE): (sweep.solve_nodes,),
+    _WHOLE(_WHOLE, _WHOLE): (sweep.look_at_change, sweep_step),
+}
+C_FUNCTIONS = compiling.c_functions(
+    {each.__name__: (each, kind) for kind, several in _OF_A_KIND.items() for each in several},
     # They are not optimised themselves, so that what they call is not compiled into them a second time.
     _dbg_optnone=True,
 )

@@ -15,31 +15,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from dae_sdc.dae import newton_checks
+from dae_sdc.dae import newton_checks, state as polynomials
 from dae_sdc.dae.jacobian import NOISE_LIMIT, improve_differences, linearize, may_improve_differences
 from dae_sdc.dae.linear import factorize, sparse_factors
 from dae_sdc.dae.machine_code import entry
 from dae_sdc.dae.memory import Counts, address, fields, lapack, tell_addresses
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import (
-    EndDerivative,
-    MeshDAE,
-    StepPolynomial,
-    Vector,
-    attach,
-    coefficients_of_last,
-    differentiation_row,
-    lagrange_weights,
-    reaches,
-)
+from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach, reaches
 from dae_sdc.errors import EvaluationError, SolveError
 from dae_sdc.sweepers import simultaneous as own, steps_ahead
 from dae_sdc.sweepers._answers import ANSWER, Answers, Factors, everywhere, numbers_at, sparse_matrix
 from dae_sdc.sweepers.simultaneous import NOT_JUDGED, RunNumbers, StepNumbers, coefficients_of
-from dae_sdc.sweepers.step_error import multipliers, operators_at, rounding_noise
 from dae_sdc.sweepers.teams import CALL, EVALUATE, FACTORIZE, FILTER, SOLVE, Team
-from dae_sdc.sweepers.tolerance import Weights
+from dae_sdc.sweepers.tolerance import Weights, multipliers, operators_at, rounding_noise
 
 COMPILED = "dae_sdc.sweepers._simultaneous"  # Home of the C functions.
 
@@ -165,26 +154,153 @@ REMEMBERED = ("mass", "stiffness", "coefficients", "indices", "starts")
 COSTLY_ROW_FILL = 40
 
 
-class StageMatrices(Answers):
-    """The memory of stages, with matrices that are dense or of a CSC pattern, and their factors."""
+class StageEquations(Answers):
+    """The stages of a method on memory, with their matrices, and equations by kernels or in Python."""
 
-    problem: ProblemDAE
-    team: Team | None
-    numbers: Any
-    by_kernels: bool
+    # Shapes: A (S, S), c and differences (S,). M stages are solved together, ``at`` these rows of all S: they
+    # are all, or 1 with ``differences``, the weights of a pair less its embedded ones, where A is triangular.
 
-    def __init__(self, pairs: Vector, arrays: dict[str, Any], memory: Any) -> None:
+    def __init__(
+        self,
+        problem: ProblemDAE,
+        A: Vector,
+        c: Vector,
+        team: Team | None = None,
+        differences: Vector | None = None,
+    ) -> None:
+        self.problem, self.team = problem, team
+        self.A, self.c = np.ascontiguousarray(A), np.ascontiguousarray(c)
+        self.nodes, self.in_turn = tuple(self.c.tolist()), differences is not None
+        self.differences = np.zeros(len(c)) if differences is None else differences
+        explicit = not self.A.any()
+        together = (self.A[-1:, -1:] + explicit, (1.0,)) if self.in_turn else (self.A, self.nodes)
+        self._eigenvalue, known = coefficients_of(together[0].tobytes(), together[1])
+        m, n = self.m, self.n = len(together[1]), problem.n
+        self.rows = len(c)
+        # Stages that are solved in turn are checked by their residuals alone.
+        self.multipliers = multipliers(problem) & (not self.in_turn)
+        # 1 for unknowns whose error at the end is checked: rounding hides it in those of index 2 and higher.
+        index = np.array(problem.variable_index)
+        self.checked = np.where((index < 2) & (index.max(initial=0) < 3 and not self.in_turn), 1.0, 0.0)
+        self.inverse, self.u0, self.du0, self.weights = known["inverse"], np.zeros(n), np.zeros(n), np.ones(n)
+        # What h a_ij U_j of the rows solved together are added to: the start, and parts of stages before.
+        self.base = np.zeros(n) if self.in_turn else self.u0
+        self.h_a, self.guess, self.value = np.empty((m, m)), np.zeros((m, n)), np.zeros((m, n))
+        change = np.zeros((m + 1, n))  # with F at the last stage behind the change
+        self.change, self.error, self.estimated = change[:m], np.empty(n), np.empty(n)
+        memory: Any = StagesMemory()
+        self.numbers, self.counts, self.run = memory.numbers, memory.counts, memory.run
+        memory.own, memory.working = ctypes.addressof(memory), entry(f"{COMPILED}:working").address
+        memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(known["eigenvalues"])
+        memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), 0.5
+        memory.slot, memory.n_integrated, memory.explicit = -1, n, int(explicit)
+        self.n_integrated, self.swept_by, self.interior = n, cast(Any, None), False
+        memory.chunks = 1 if team is None else team.at_once
+        memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
+        memory.between, memory.amplifies = len(known["places"]) - 1, int(self.multipliers.any())
+        places = self.nodes[1:] if self.in_turn else self.nodes[-m:]
+        memory.spread = self.spread = len(places) if len({0.0, *places}) > len(places) else 0
+        names = "A c differences u0 du0 weights base h_a guess value error estimated checked"
+        arrays: dict[str, Any] = {name: array.copy() for name, array in known.items()}
+        arrays |= {name: getattr(self, name) for name in names.split()} | {
+            "change": change,
+            "transformed": np.zeros((m, n)),
+            "work": np.empty((2, n)),
+            "others": np.where(self.multipliers, 0.0, 1.0),
+            "exponents": index.astype(np.int64) - 1,
+            "counted": np.ones(n),
+            "directions": newton_checks.directions(n),
+            "continuation": np.empty((m, m)),
+            "lagrange": polynomials.lagrange_weights(self.c[-m:]),
+            "last_coefficients": polynomials.coefficients_of_last(places[: self.spread]),
+            "nodes": self.c,
+            "coefficients": np.zeros(memory.pairs + 1, dtype=np.complex128),
+        }
         super().__init__()
-        self.pairs, self._arrays, self._memory = pairs, arrays, memory
-        self._first = threading.Lock()
-        self._copies = len(pairs) + 1 if memory.several else 1
+        self._arrays, self._memory, self._first = arrays, memory, threading.Lock()
+        self._copies = memory.pairs + 1 if memory.several else 1
         # The pattern of sparse matrices; of equations in Python the first Jacobian tells whether they are.
         self._pattern: Any = None
         self._has_matrices = self._real_is_done = False
+        arrays["row"] = np.empty((self._copies, n), dtype=np.complex128)
+        tell_addresses(memory, arrays)
+        self._before: tuple[Vector, Vector] | None = None  # the stages of the step before
+        self.past: Mapping[int, Vector] = {}
+        self.du, self.u = np.empty((self.rows, n)), np.empty((self.rows, n))
+        self._tell_problem()
+
+    def _tell_problem(self) -> None:
+        """Tell compiled code of the problem and of sizes of its unknowns."""
+        memory, scales, problem = self._memory, self.problem.run_scales, self.problem
+        self.numbers.gamma, self.numbers.implicit = self._eigenvalue, 1.0 - self._memory.explicit
+        self.numbers.most = own.MOST_NEWTON_ITERATIONS
+        self.numbers.allowed_at_end = np.inf
+        self.set_tolerance(1e-3, 1e-6)
+        self.forget()
+        kernels, pattern = problem.kernels, problem.sparsity
+        self.by_kernels = bool(kernels and kernels.jacobian and getattr(pattern, "format", "csc") == "csc")
+        memory.noise_at_end, memory.term_sizes = self._answer("_noise_at_end"), 0
+        memory.tell_term_sizes = self._answer("_tell_term_sizes") if hasattr(problem, "form") else 0
+        memory.by_differences = self._answer("_linearize")
+        self._ask_equations(memory, problem, kernels if self.by_kernels else None, self.team)
+        if not self.by_kernels:
+            memory.evaluate = self._answer("_evaluate")
+        elif not self._has_matrices:
+            self._make_matrices(pattern)
+        steep = self.by_kernels and not self.in_turn
+        memory.peaks, memory.peak_count = getattr(problem, "peaks", (0, 0)) if steep else (0, 0)
+        arrays = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
+        arrays["peak_values"] = np.empty((4, memory.peak_count))
+        self._arrays |= arrays
+        tell_addresses(memory, arrays)
+        self._parameters: Any = None
+        # Weights that compiled code knows, by the beginning of its fields.
+        self._told: dict[str, Weights] = {}
+        self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
+
+    def set_tolerance(self, share: float, rtol: float) -> None:
+        """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
+        self.numbers.kappa, self.numbers.relative = share, share * rtol
+
+    def solve_plainly(self, past: Mapping[int, Vector] | None = None, most: int = 0) -> None:
+        """Let stages be solved to the tolerance of Newton's method, by the norm of :class:`NodeSystem`."""
+        # With a number of iterations they are those of a matrix without dF/du.
+        # The error of each value that a multistep method continues enters u' as that of the new one does.
+        x, self.past, self.checked[:] = self.numbers, past or {}, 0.0
+        terms = 1.0 + max((float(np.abs(weights[0]).sum()) for weights in self.past.values()), default=0.0)
+        x.plain, x.relative = 1.0, self.problem.newton_tol
+        if most:
+            x.implicit, x.most = 0.0, most
+        x.kappa = x.relative / (terms * np.sqrt(self.n))
+        self._memory.checks = 0
+
+    def integrate_first(self, count: int) -> None:
+        """Take steps of so many leading integrated unknowns, whose stages are swept and not solved here."""
+        self._memory.n_integrated = self.n_integrated = count
+        self._arrays["end_row"] = np.array(polynomials.differentiation_row(self.nodes, 1.0))
+        tell_addresses(self._memory, {"end_row": self._arrays["end_row"]})
+
+    def forget(self) -> None:
+        """Drop the kept matrices."""
+        x = self.numbers
+        x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
+
+    @property
+    def real(self) -> float:
+        """The real eigenvalue, or the entry on the diagonal of the current one of stages solved in turn."""
+        return float(self.numbers.gamma)
+
+    @property
+    def at(self) -> slice:
+        """The rows of the stages that are solved together."""
+        stage = int(self._memory.stage)
+        return slice(stage, stage + 1) if self.in_turn else slice(None)
+
+    # --- matrices, dense or of a CSC pattern, and their factors ---------------------------------------------
 
     def _make_matrices(self, pattern: Any) -> None:
         """Allocate matrices and their factors, and set the functions that use them."""
-        n, pairs, memory = self.problem.n, len(self.pairs), self._memory
+        n, pairs, memory = self.problem.n, int(self._memory.pairs), self._memory
         self._pattern, self._has_matrices, arrays = pattern, True, self._arrays
         memory.entries = entries = n * n if pattern is None else len(pattern.indices)
         shape = (n, n) if pattern is None else (entries,)
@@ -321,153 +437,6 @@ class StageMatrices(Answers):
         c = self._arrays["coefficients"][k]
         data = self._arrays["mass"] + (c if k else c.real) * self._arrays["stiffness"]
         return sparse_matrix(data, self._pattern)
-
-
-class StageEquations(StageMatrices):
-    """The stages of a method on memory, with the equations of a problem by kernels or in Python."""
-
-    # Shapes: A (S, S), c and differences (S,). M stages are solved together, ``at`` these rows of all S: they
-    # are all, or 1 with ``differences``, the weights of a pair less its embedded ones, where A is triangular.
-
-    def __init__(
-        self,
-        problem: ProblemDAE,
-        A: Vector,
-        c: Vector,
-        team: Team | None = None,
-        differences: Vector | None = None,
-    ) -> None:
-        self.problem, self.team = problem, team
-        self.A, self.c = np.ascontiguousarray(A), np.ascontiguousarray(c)
-        self.nodes, self.in_turn = tuple(self.c.tolist()), differences is not None
-        self.differences = np.zeros(len(c)) if differences is None else differences
-        explicit = not self.A.any()
-        together = (self.A[-1:, -1:] + explicit, (1.0,)) if self.in_turn else (self.A, self.nodes)
-        known = coefficients_of(together[0].tobytes(), together[1])
-        m, n = self.m, self.n = len(together[1]), problem.n
-        self.rows, self.eigen = len(c), known.eigen
-        # Stages that are solved in turn are checked by their residuals alone.
-        self.multipliers = multipliers(problem) & (not self.in_turn)
-        # 1 for unknowns whose error at the end is checked: rounding hides it in those of index 2 and higher.
-        index = np.array(problem.variable_index)
-        self.checked = np.where((index < 2) & (index.max(initial=0) < 3 and not self.in_turn), 1.0, 0.0)
-        self.inverse, self.u0, self.du0, self.weights = known.inverse, np.zeros(n), np.zeros(n), np.ones(n)
-        # What h a_ij U_j of the rows solved together are added to: the start, and parts of stages before.
-        self.base = np.zeros(n) if self.in_turn else self.u0
-        self.h_a, self.guess, self.value = np.empty((m, m)), np.zeros((m, n)), np.zeros((m, n))
-        change = np.zeros((m + 1, n))  # with F at the last stage behind the change
-        self.change, self.error, self.estimated = change[:m], np.empty(n), np.empty(n)
-        memory: Any = StagesMemory()
-        self.numbers, self.counts, self.run = memory.numbers, memory.counts, memory.run
-        memory.own, memory.working = ctypes.addressof(memory), entry(f"{COMPILED}:working").address
-        memory.m, memory.n, memory.n_diff, memory.pairs = m, n, problem.n_diff, len(self.eigen.pairs)
-        memory.rows, memory.in_turn, memory.jacobian_at = self.rows, int(self.in_turn), 0.5
-        memory.slot, memory.n_integrated, memory.explicit = -1, n, int(explicit)
-        self.n_integrated, self.swept_by, self.interior = n, cast(Any, None), False
-        memory.chunks = 1 if team is None else team.at_once
-        memory.several, memory.checks = int(memory.chunks > 1), int(self.checked.any())
-        memory.between, memory.amplifies = len(known.places), int(self.multipliers.any())
-        places = self.nodes[1:] if self.in_turn else self.nodes[-m:]
-        memory.spread = self.spread = len(places) if len({0.0, *places}) > len(places) else 0
-        names = "A c differences inverse u0 du0 weights base h_a guess value error estimated checked"
-        arrays = {name: getattr(self, name) for name in names.split()} | {
-            "change": change,
-            "transformed": np.zeros((m, n)),
-            "to": known.eigen.to,
-            "back": known.eigen.back,
-            "at_start": known.at_start,
-            "middle": known.middle,
-            "at_end": known.at_end,
-            "to_middle": known.to_middle.copy(),
-            "places": np.append(known.places, 0.0),
-            "value_between": np.vstack([known.values, np.zeros(m + 1)]),
-            "slope_between": np.vstack([known.slopes, np.zeros(m)]),
-            "work": np.empty((2, n)),
-            "others": np.where(self.multipliers, 0.0, 1.0),
-            "exponents": index.astype(np.int64) - 1,
-            "counted": np.ones(n),
-            "directions": newton_checks.directions(n),
-            "continuation": np.empty((m, m)),
-            "lagrange": lagrange_weights(self.c[-m:]),
-            "last_coefficients": coefficients_of_last(places[: self.spread]),
-            "nodes": self.c,
-            "eigenvalues": np.ascontiguousarray(self.eigen.pairs),
-            "coefficients": np.zeros(memory.pairs + 1, dtype=np.complex128),
-        }
-        super().__init__(self.eigen.pairs, arrays, memory)
-        arrays["row"] = np.empty((self._copies, n), dtype=np.complex128)
-        tell_addresses(memory, arrays)
-        self._before: tuple[Vector, Vector] | None = None  # the stages of the step before
-        self.past: Mapping[int, Vector] = {}
-        self.du, self.u = np.empty((self.rows, n)), np.empty((self.rows, n))
-        self._tell_problem()
-
-    def _tell_problem(self) -> None:
-        """Tell compiled code of the problem and of sizes of its unknowns."""
-        memory, scales, problem = self._memory, self.problem.run_scales, self.problem
-        self.numbers.gamma, self.numbers.implicit = self.eigen.real, 1.0 - self._memory.explicit
-        self.numbers.most = own.MOST_NEWTON_ITERATIONS
-        self.numbers.allowed_at_end = np.inf
-        self.set_tolerance(1e-3, 1e-6)
-        self.forget()
-        kernels, pattern = problem.kernels, problem.sparsity
-        self.by_kernels = bool(kernels and kernels.jacobian and getattr(pattern, "format", "csc") == "csc")
-        memory.noise_at_end, memory.term_sizes = self._answer("_noise_at_end"), 0
-        memory.tell_term_sizes = self._answer("_tell_term_sizes") if hasattr(problem, "form") else 0
-        memory.by_differences = self._answer("_linearize")
-        self._ask_equations(memory, problem, kernels if self.by_kernels else None, self.team)
-        if not self.by_kernels:
-            memory.evaluate = self._answer("_evaluate")
-        elif not self._has_matrices:
-            self._make_matrices(pattern)
-        steep = self.by_kernels and not self.in_turn
-        memory.peaks, memory.peak_count = getattr(problem, "peaks", (0, 0)) if steep else (0, 0)
-        arrays = {"sizes": scales.unknowns, "expected": scales.expected, "seen": scales.seen}
-        arrays["peak_values"] = np.empty((4, memory.peak_count))
-        self._arrays |= arrays
-        tell_addresses(memory, arrays)
-        self._parameters: Any = None
-        # Weights that compiled code knows, by the beginning of its fields.
-        self._told: dict[str, Weights] = {}
-        self._advanced: int | None = None  # how Newton's method has ended in a step that was begun ahead
-
-    def set_tolerance(self, share: float, rtol: float) -> None:
-        """Set the part of the tolerance that the error of Newton's method may take, and the tolerance."""
-        self.numbers.kappa, self.numbers.relative = share, share * rtol
-
-    def solve_plainly(self, past: Mapping[int, Vector] | None = None, most: int = 0) -> None:
-        """Let stages be solved to the tolerance of Newton's method, by the norm of :class:`NodeSystem`."""
-        # With a number of iterations they are those of a matrix without dF/du.
-        # The error of each value that a multistep method continues enters u' as that of the new one does.
-        x, self.past, self.checked[:] = self.numbers, past or {}, 0.0
-        terms = 1.0 + max((float(np.abs(weights[0]).sum()) for weights in self.past.values()), default=0.0)
-        x.plain, x.relative = 1.0, self.problem.newton_tol
-        if most:
-            x.implicit, x.most = 0.0, most
-        x.kappa = x.relative / (terms * np.sqrt(self.n))
-        self._memory.checks = 0
-
-    def integrate_first(self, count: int) -> None:
-        """Take steps of so many leading integrated unknowns, whose stages are swept and not solved here."""
-        self._memory.n_integrated = self.n_integrated = count
-        self._arrays["end_row"] = np.array(differentiation_row(self.nodes, 1.0))
-        tell_addresses(self._memory, {"end_row": self._arrays["end_row"]})
-
-    def forget(self) -> None:
-        """Drop the kept matrices."""
-        x = self.numbers
-        x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
-
-    @property
-    def real(self) -> float:
-        """The real eigenvalue, or the entry on the diagonal of the current one of stages solved in turn."""
-        return float(self.numbers.gamma)
-
-    @property
-    def at(self) -> slice:
-        """The rows of the stages that are solved together."""
-        stage = int(self._memory.stage)
-        return slice(stage, stage + 1) if self.in_turn else slice(None)
 
     # --- equations in Python --------------------------------------------------------------------------------
 
@@ -699,7 +668,7 @@ class MachineStages(StageEquations):
             return
         self._begin_weights(weights)
         act()(self._memory.own, own.WEIGH, 0.0, h, 0, not first, floor)
-        self._end_weights(weights)
+        weights.scales.rate, weights.least_factor = self._memory.rate, weights.rtol
 
     def _begin_weights(self, weights: Weights) -> None:
         """Tell compiled code how errors are weighted, and with which rate of change."""
@@ -712,9 +681,6 @@ class MachineStages(StageEquations):
             self.judge_by("", weights)
         memory.follows, memory.watched = scales.running, scales.running and scales.watched
         memory.rate, memory.least_rate = scales.rate, scales.least_rate
-
-    def _end_weights(self, weights: Weights) -> None:
-        weights.scales.rate, weights.least_factor = self._memory.rate, weights.rtol
 
     # --- steps taken ahead ----------------------------------------------------------------------------------
 
@@ -765,7 +731,7 @@ class MachineStages(StageEquations):
             memory.u_before, memory.du_before = memory.run_u - 8 * self.n, memory.run_du - 8 * self.n
         status = int(self.act(own.STEPS, 0.0, 0.0))
         if weights is not None:
-            self._end_weights(weights)
+            weights.scales.rate, weights.least_factor = memory.rate, weights.rtol
         if status == steps_ahead.UNFINISHED:
             self._advanced = int(self.run.status)
         return status, int(memory.taken)

@@ -10,31 +10,18 @@ from numba import types
 
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.triangular import PARTS, ROW_PARTS
-from dae_sdc.dae import newton_checks
-from dae_sdc.dae.compiling import (
-    RecordView,
-    c_functions,
-    call_at,
-    call_jacobian,
-    call_residual,
-    doubles,
-    integers,
-    pointer_to,
-    short_integers,
-    within_compiled,
-)
+from dae_sdc.dae import compiling, newton_checks
+from dae_sdc.dae.compiling import RecordView, call_at, call_residual, doubles, integers, within_compiled
 from dae_sdc.dae.newton import BACKWARD_ERROR
 from dae_sdc.dae.newton_checks import DIRECTIONS
 from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import FARTHEST_EXTRAPOLATION
-from dae_sdc.sweepers import simultaneous as own, steps_ahead
+from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
 from dae_sdc.sweepers._machine_nodes import SweepMemory
 from dae_sdc.sweepers._machine_stages import StagesMemory
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF
-from dae_sdc.sweepers.step_error import AMPLIFICATION_OF_OTHERS, MULTIPLIER_AMPLIFICATION, ROUNDING_SHARE
 from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, INTEGRATE, MOST_SWEEPS, GoalNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
-from dae_sdc.sweepers.tolerance import TIME_PART_AT_INDEX_4
 
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
@@ -55,7 +42,7 @@ BLOCK = 256  # Columns of stages that are transformed one block after the other:
 
 TINY, EPS = float(np.finfo(float).tiny), float(np.finfo(float).eps)
 
-complexes = pointer_to(types.complex128)
+complexes = compiling.pointer_to(types.complex128)
 
 
 @within_compiled
@@ -125,8 +112,7 @@ def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
 
 @_view.method()
 def _copy(a: Any, target: Any, source: Any, rows: Any) -> Any:
-    for i in range(rows * a.n):
-        doubles(target)[i] = doubles(source)[i]
+    mn.copy(target, source, rows * a.n)
 
 
 @_view.method()
@@ -208,13 +194,7 @@ def _residuals(a: Any, t0: Any, h: Any) -> Any:
 def solve_real(a: Any, x_at: Any) -> Any:
     """Solve with the matrix of the real eigenvalue, or that of a node, in place."""
     if a.slot >= 0:
-        nodes, x = mn.nodes_at(a.nodes_of), doubles(x_at)
-        delta = doubles(nodes.delta)
-        for j in range(a.n):
-            delta[j] = x[j]
-        mn.solve_in_slot(nodes, a.slot)
-        for j in range(a.n):
-            x[j] = delta[j]
+        mn.solve_in_slot(mn.nodes_at(a.nodes_of), a.slot, x_at)
     elif a.slot == -2:
         call_at(a.by_node, (a.own, 0, x_at))
     elif a.substitute != 0:
@@ -235,7 +215,7 @@ def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     if a.substitute != 0:
         call_at(a.substitute, (a.own, k + 1, row_at))
     elif n <= mn.LARGEST_LOOP:
-        mn.loop_solve(n, complexes(lu), short_integers(pivots), row)
+        mn.loop_solve(n, complexes(lu), compiling.short_integers(pivots), row)
     else:
         mn.lapack_solve(a.zgetrs, small, lu, pivots, row_at)
     for j in range(n):
@@ -406,7 +386,7 @@ def _end_error(a: Any, t0: Any, h: Any) -> Any:
         if known == 0:
             return np.inf
     else:
-        call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
+        compiling.call_jacobian(a.jacobian, t0 + h, a.u + last, a.du + last, c, a.p, a.end_matrix)
     error, weights, checked = doubles(a.error), doubles(a.weights), doubles(a.checked)
     for j in range(n):
         error[j] = c * doubles(a.value + last)[j]
@@ -456,8 +436,7 @@ def put_noise(a: Any, time: Any, c: Any, certain: Any, by_sizes: Any) -> Any:
     if status != mn.REGULAR:
         a.time, a.step = time, c
         return status == mn.HARDLY_REGULAR and call_at(a.noise_at_end, (a.own, certain, by_sizes)) != 0
-    for j in range(n):
-        noise[j] = TINY
+    mn.fill(a.work, n, TINY)
     for which in range(DIRECTIONS):
         for j in range(n):
             error[j] = c * EPS * terms[j] * doubles(a.directions + 8 * n * which)[j]
@@ -465,7 +444,8 @@ def put_noise(a: Any, time: Any, c: Any, certain: Any, by_sizes: Any) -> Any:
         for j in range(n):
             noise[j] = max(noise[j], abs(error[j]))
     for j in range(n):
-        noise[j] *= MULTIPLIER_AMPLIFICATION if doubles(a.others)[j] == 0.0 else AMPLIFICATION_OF_OTHERS
+        multiplier = doubles(a.others)[j] == 0.0
+        noise[j] *= tolerance.MULTIPLIER_AMPLIFICATION if multiplier else tolerance.AMPLIFICATION_OF_OTHERS
     return True
 
 
@@ -486,7 +466,7 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
     n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
     if a.amplifies == 0 or not mn.largest_of(change, 0, a.m * n) < np.inf:
         return False
-    if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
+    if not size_of_others(a, 0) <= n * max(x.kappa, tolerance.ROUNDING_SHARE) ** 2:
         return False
     time, c = t0 + h, h * x.gamma
     if not (put_noise(a, time, c, 1, 0) and below_noise(a)):
@@ -586,9 +566,8 @@ def _linearize_start(a: Any, t0: Any, h: Any) -> Any:
 def row_sizes(a: Any, factor: Any, out_at: Any) -> Any:
     """The largest size of an entry of each row of dF/du' and of ``factor`` times the stiffness."""
     n, out, is_sparse = a.n, doubles(out_at), a.refactorize != 0
-    mass, stiffness, rows = doubles(a.mass), doubles(a.stiffness), short_integers(a.indices)
-    for i in range(n):
-        out[i] = 0.0
+    mass, stiffness, rows = doubles(a.mass), doubles(a.stiffness), compiling.short_integers(a.indices)
+    mn.fill(out_at, n, 0.0)
     for entry in range(a.entries):
         i = rows[entry] if is_sparse else entry // n
         out[i] = max(out[i], abs(mass[entry]), factor * abs(stiffness[entry]))
@@ -701,7 +680,7 @@ def product(a: Any, matrix_at: Any, x_at: Any, out_at: Any) -> None:
         for j in range(n if a.refactorize == 0 else 0):
             total += matrix[i * n + j] * x[j]
         out[i] = total
-    rows, starts = short_integers(a.indices), short_integers(a.starts)
+    rows, starts = compiling.short_integers(a.indices), compiling.short_integers(a.starts)
     for j in range(n if a.refactorize != 0 else 0):
         for k in range(starts[j], starts[j + 1]):
             out[rows[k]] += matrix[k] * x[j]
@@ -723,10 +702,8 @@ def mass_times(a: Any, x_at: Any, out_at: Any) -> None:
 def _rate_defect(a: Any, h: Any, at_end: Any) -> Any:
     """Set the error to h gamma dF/du' (u'(t_0) - p'(t_0)), or a part of p' at the end; 0 if h is 0."""
     m, n = a.m, a.n
-    error = doubles(a.error)
     if h == 0.0:
-        for j in range(n):
-            error[j] = 0.0
+        mn.fill(a.error, n, 0.0)
         return
     combined_row(m, n, a.at_end if at_end else a.at_start, a.du, a.work)
     work, du0, factor = doubles(a.work), doubles(a.du0), h * a.numbers.gamma
@@ -1007,10 +984,8 @@ def _forget(a: Any) -> None:
 @_view.method()
 def _continue_stages(a: Any, t0: Any, h: Any) -> Any:
     """Set u' at the start, and the guess, from what the last step has left behind."""
-    m, n, n_diff, last = a.m, a.n, a.n_diff, (a.m - 1) * a.n
-    du0, before, values = doubles(a.du0), doubles(a.du_before), doubles(a.u_before)
-    for j in range(n):
-        du0[j] = before[last + j]
+    m, n, n_diff, du0, values = a.m, a.n, a.n_diff, doubles(a.du0), doubles(a.u_before)
+    mn.copy(a.du0, a.du_before + 8 * (m - 1) * n, n)
     for j in range(a.n_integrated if a.step_before > 0.0 else n, n):
         du0[j] = 0.0
         for i in range(m):
@@ -1055,10 +1030,10 @@ def write_weights(a: Any, h: Any, sizes_at: Any, least: Any) -> None:
         allowed = allowed_error(a.rtol, a.atol, out[j], sizes[j], j)
         factor, k = doubles(a.counted)[j], exponents[j]
         if k > 0:
-            part = TIME_PART_AT_INDEX_4 if k > 2 else a.part
+            part = tolerance.TIME_PART_AT_INDEX_4 if k > 2 else a.part
             factor *= a.high * max(min(1.0, part * h * a.rate) ** k, least)
             if k > 2:
-                factor *= TIME_PART_AT_INDEX_4 ** (2 - k)
+                factor *= tolerance.TIME_PART_AT_INDEX_4 ** (2 - k)
         out[j] = factor / max(allowed, TINY)
 
 
@@ -1089,10 +1064,8 @@ def _begin_start(a: Any) -> None:
     """Begin with u' = 0, and write weights by sizes that unknowns are to have, too."""
     n, known = a.n, doubles(a.work)
     a.slot = -1
-    for j in range(n):
-        doubles(a.du0)[j] = 0.0
-    for j in range(a.m * n):
-        doubles(a.guess)[j] = 0.0
+    mn.fill(a.du0, n, 0.0)
+    mn.fill(a.guess, a.m * n, 0.0)
     a.weigh(0.0, False, False)
     for j in range(n):
         doubles(a.weights)[j] = abs(doubles(a.u0)[j])
@@ -1142,12 +1115,10 @@ def put_counts(work: Any, row: Any, sign: Any) -> None:
 @within_compiled
 def begin_row(a: Any, work: Any) -> None:
     """Begin the row of a step, and remember the sizes of steps as they are before it."""
-    row = doubles(a.work_rows + 72 * a.taken)
-    for i in range(SIZES):
-        doubles(a.sizes_before)[i] = doubles(a.step_sizes)[i]
-    for i in range(9):
-        row[i] = 0.0
-    put_counts(work, row, -1.0)
+    row_at = a.work_rows + 72 * a.taken
+    mn.copy(a.sizes_before, a.step_sizes, SIZES)
+    mn.fill(row_at, 9, 0.0)
+    put_counts(work, doubles(row_at), -1.0)
 
 
 @_view.method()
@@ -1165,11 +1136,9 @@ def _solved_ahead(a: Any, time: Any, h: Any) -> Any:
     a.begin_step()
     first, again = int(run.first), run.first + run.repeated > 0.0
     if first > 0:
-        for j in range(a.n):
-            doubles(a.du0)[j] = 0.0
+        mn.fill(a.du0, a.n, 0.0)
         begin_tableau(a, h)
-        for j in range(a.m * a.n):
-            doubles(a.guess)[j] = 0.0
+        mn.fill(a.guess, a.m * a.n, 0.0)
     else:
         a.continue_stages(time, h)
     a.weigh(h, first == 0, True)
@@ -1193,18 +1162,15 @@ def _solved_ahead(a: Any, time: Any, h: Any) -> Any:
 
 @_view.method()
 def _restore_sizes(a: Any) -> None:
-    for i in range(SIZES):
-        doubles(a.step_sizes)[i] = doubles(a.sizes_before)[i]
+    mn.copy(a.step_sizes, a.sizes_before, SIZES)
 
 
 @_view.method()
 def _end_step(a: Any, time: Any, h: Any) -> None:
-    row_at, n, u0, u = a.work_rows + 72 * a.taken, a.n, doubles(a.u0), doubles(a.u + 8 * (a.m - 1) * a.n)
-    row = doubles(row_at)
+    n, row = a.n, doubles(a.work_rows + 72 * a.taken)
     row[0], row[1], row[7] = time, h, a.numbers.plain
     put_counts(a, row, 1.0)
-    for j in range(n):
-        u0[j] = u[j]
+    mn.copy(a.u0, a.u + 8 * (a.m - 1) * n, n)
     if a.graded != 0:
         a.copy(a.estimates + 8 * n * a.taken, a.estimated, 1)
     if a.swept != 0:
@@ -1423,8 +1389,8 @@ def _refine_at(address: Any, _: Any, __: Any) -> Any:
     a = stages_at(address)
     n, rhs, solution, error = a.n, doubles(a.transformed), doubles(a.work), doubles(a.error)
     weights, checked, before = doubles(a.weights), doubles(a.checked), np.inf
-    for j in range(n):
-        rhs[j], solution[j] = error[j], 0.0
+    mn.copy(a.transformed, a.error, n)
+    mn.fill(a.work, n, 0.0)
     for _ in range(LONGEST_REFINEMENT):
         a.counts.solve += 1
         if a.share != 0:  # the pivots may differ from rank to rank
@@ -1451,7 +1417,7 @@ def _refine_at(address: Any, _: Any, __: Any) -> Any:
 
 _STEP = types.int64, types.int64, types.float64, types.float64
 
-C_FUNCTIONS = c_functions(
+C_FUNCTIONS = compiling.c_functions(
     {
         "act": (_act, types.float64(*_STEP, *(types.int64,) * 3)),
         # By address, from several places: each would be compiled with a copy of it.

@@ -13,15 +13,10 @@ import numpy as np
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, RemoteError, text_of
-from dae_sdc.sweepers import teams
+from dae_sdc.sweepers import sdc, teams
 from dae_sdc.sweepers.collocation import diagonal
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, NodeCommunicator, Stages
-from dae_sdc.sweepers.sdc import (
-    ConstrainedDAE,
-    FullyImplicitDAE,
-    SemiImplicitDAE,
-    SpectralDeferredCorrectionDAE,
-)
+from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.teams import AUTO, LEAST_SHARED, T, Team, Threads, cores
 
 # Names of the ways to share work among ranks: nodes of a step, steps of a block, or both.
@@ -259,9 +254,9 @@ def across_nodes(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SweeperDA
     return type(f"{sweeper.__name__}MPI", (SweeperDAEMPI, sweeper), about)
 
 
-FullyImplicitDAEMPI = across_nodes(FullyImplicitDAE)
-SemiImplicitDAEMPI = across_nodes(SemiImplicitDAE)
-ConstrainedDAEMPI = across_nodes(ConstrainedDAE)
+FullyImplicitDAEMPI = across_nodes(sdc.FullyImplicitDAE)
+SemiImplicitDAEMPI = across_nodes(sdc.SemiImplicitDAE)
+ConstrainedDAEMPI = across_nodes(sdc.ConstrainedDAE)
 
 
 def serial_form(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SpectralDeferredCorrectionDAE]:

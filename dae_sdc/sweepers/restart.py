@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.linalg import qr, solve_triangular
 from scipy.optimize import brentq
 
+from dae_sdc.dae import state as polynomials
 from dae_sdc.dae.branches import SIDE_SLACK
 from dae_sdc.dae.consistency import LARGEST_VIOLATION, violation
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
@@ -21,14 +22,7 @@ from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton
 from dae_sdc.dae.paths import MOST_PATH_UNKNOWNS, newton_homotopy
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
-from dae_sdc.dae.state import (
-    EndDerivative,
-    MeshDAE,
-    Vector,
-    attach,
-    differentiation_row,
-    interpolation_matrix,
-)
+from dae_sdc.dae.state import EndDerivative, MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, SolveError
 from dae_sdc.sweepers.coupled import CoupledStages, stages_without_guess
 from dae_sdc.sweepers.tableaux import radau_iia
@@ -89,7 +83,6 @@ class AlgebraicPart(ImplicitSystem):
         self._places = in_one_piece(self._slopes), in_one_piece(self._free)
         self._turns = np.zeros(problem.n, dtype=bool)
         self._turns[self._slopes] = True
-        self._is_split = np.array_equal(self._slopes, np.arange(len(self._slopes)))
         self._weights = np.empty(problem.n)
         self.rescale()
 
@@ -114,8 +107,6 @@ class AlgebraicPart(ImplicitSystem):
             return self._mixed(mass, stiffness)
         if self._coupling is not None:
             return self._mixed(mass.toarray(), stiffness.toarray())
-        if self._is_split:
-            return linearization.iteration_matrix(0.0, len(self._slopes))
         return self._mixed(mass.tocsc(), stiffness.tocsc())
 
     def _mixed(self, mass: Any, stiffness: Any) -> Matrix:
@@ -246,14 +237,14 @@ def consistent_restart(
         return state
     tableau = radau_iia(RESTART_NODES)
     nodes = tableau.nodes
-    back, first = interpolation_matrix(nodes, (0.0,))[0], None
+    back, first = polynomials.interpolation_matrix(nodes, (0.0,))[0], None
     for step in (h * part for part in RESTART_PARTS):
         try:
             stages = stages_without_guess(problem, tableau, state, t, step)
         except SolveError:
             break
         behind, slope = MeshDAE(state), attach(back @ stages.du, k)
-        slope[k:] = differentiation_row(nodes, 0.0) @ stages.u[:, k:] / step
+        slope[k:] = polynomials.differentiation_row(nodes, 0.0) @ stages.u[:, k:] / step
         behind.polynomial = EndDerivative(slope.view(np.ndarray))
         if low:  # derivatives of unknowns in the null space are known now, and the others follow
             restart_failure(problem, behind, slope, t, step)
@@ -499,7 +490,7 @@ class SwitchedSteps:
         self, theta: float, u: MeshDAE, stages: CoupledStages, sides: tuple[int, ...], which: int
     ) -> float:
         """A switch at a place in units of a piece."""
-        weights = interpolation_matrix(self._places, (theta,))[0]
+        weights = polynomials.interpolation_matrix(self._places, (theta,))[0]
         state = attach(weights[0] * u.view(np.ndarray) + weights[1:] @ stages.u, self._problem.n_diff)
         return float(self._signed(state, stages.time + theta * stages.dt, sides)[which])
 

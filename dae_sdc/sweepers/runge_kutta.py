@@ -174,7 +174,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step, see :func:`~dae_sdc.sweepers.steps_ahead.first_step`."""
         self.make_ready(u0, t0)
-        return float(self._solver.starting_step(u0, t0, span))
+        used = self._solver.used
+        return float(used.stages.starting_step(u0, used.weights, t0, span))
 
     def judge(self) -> Outcome:
         """The outcome of the finished step, with its error estimate."""

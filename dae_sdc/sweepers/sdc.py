@@ -17,16 +17,9 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sharing import filtering
+from dae_sdc.sweepers import collocation as quadrature
 from dae_sdc.sweepers.amplification import LinearStep
-from dae_sdc.sweepers.collocation import (
-    QMAT,
-    SweepMatrices,
-    check_qdelta,
-    check_quadrature,
-    check_shape,
-    qdelta_generator,
-    qdelta_matrix,
-)
+from dae_sdc.sweepers.collocation import QMAT, SweepMatrices, qdelta_generator, qdelta_matrix
 from dae_sdc.sweepers.direct import NotOfOthers, require_problem
 from dae_sdc.sweepers.iterate import INITIAL_GUESSES as INITIAL_GUESSES, StepIterate
 from dae_sdc.sweepers.nodes import NodeCommunicator
@@ -107,7 +100,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         defaults = {"quad_type": "RADAU-RIGHT", "QI": "LU", "initial_guess": "extrapolate"}
         given = {**defaults, "initial_sweeps": 0, "backend": None, "locate_switches": True, **params}
-        check_quadrature(given["quad_type"], given.get("num_nodes"))
+        quadrature.check_quadrature(given["quad_type"], given.get("num_nodes"))
         if given["initial_guess"] not in INITIAL_GUESSES:
             raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
         if given["backend"] not in (None, *BACKENDS):
@@ -152,7 +145,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
     def _qdelta(self, sweep: int) -> Vector:
         with QMAT, filtering("ignore"):
             matrix = np.asarray(self.get_Qdelta_implicit(self.params.QI, k=sweep), dtype=np.float64)
-        check_shape(self.coll, self._qdelta_name, matrix[1:, 1:])
+        quadrature.check_shape(self.coll, self._qdelta_name, matrix[1:, 1:])
         return matrix
 
     @property
@@ -197,7 +190,7 @@ class SpectralDeferredCorrectionDAE(NotOfOthers, Sweeper):  # type: ignore[misc]
         constrained = hidden or (index is not None and index >= 2)
         name, matrices, nodes = self._qdelta_name, self.matrices, self.nodes
         if constrained:
-            check_qdelta(self.coll, name, index, matrices.of_sweep)
+            quadrature.check_qdelta(self.coll, name, index, matrices.of_sweep)
         about = n_integrated, nodes.owned, matrices.diagonal, self.coll.num_nodes, self.params.backend
         solver = node_solver(problem, *about, self.tolerance is not None)
         iterate = StepIterate(self.level, nodes, matrices, self, solver, constrained)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -102,21 +102,11 @@ HELD_PART = 4.0
 SMALL_STEP_ERROR = 1e-3
 
 
-class Basis(NamedTuple):
-    """The eigenbasis of a collocation matrix A."""
-
-    # The real eigenvalue; for an even number of nodes, which has none, the coefficient of an additional
-    # real matrix for the error estimate.
-    real: float
-    pairs: Any  # Shape (P,). One eigenvalue of each complex pair.
-    # to, back: shape (M, M). Transformations into the eigenbasis and back; each complex pair takes two
-    # rows, its real and its imaginary part.
-    to: Vector
-    back: Vector
-
-
-def eigenbasis(A: Vector) -> Basis:
-    """The eigenbasis of a matrix of shape (M, M) with at most one real eigenvalue."""
+def eigenbasis(A: Vector) -> tuple[float, dict[str, Vector]]:
+    """The real eigenvalue of a matrix of shape (M, M) with at most one, and its eigenbasis."""
+    # For an even number of nodes, which has none, it is the coefficient of an additional real matrix for the
+    # error estimate. One eigenvalue of each complex pair stands in the basis, with the transformations to it
+    # and back, shape (M, M), in which each pair takes two rows, its real and its imaginary part.
     values, vectors = np.linalg.eig(A)
     inverse = np.linalg.inv(vectors)
     is_real = np.abs(values.imag) < 1e-10 * np.abs(values)
@@ -131,52 +121,37 @@ def eigenbasis(A: Vector) -> Basis:
         to += [inverse[i].real, inverse[i].imag]
         back += [2.0 * vectors[:, i].real, -2.0 * vectors[:, i].imag]
     real = float(values[is_real][0].real) if is_real.any() else float(np.abs(values).min())
-    return Basis(real, np.array(pairs), np.array(to), np.ascontiguousarray(np.array(back).T))
-
-
-class Coefficients(NamedTuple):
-    """Quantities that depend on the coefficients of a method alone."""
-
-    eigen: Basis  # The eigenbasis of A.
-    inverse: Vector  # Shape (M, M). The inverse of A.
-    # at_start, middle: shape (M,). Weights of the stage derivatives in u' of the polynomial at the start
-    # and in the middle of the step.
-    at_start: Vector
-    middle: Vector
-    # Shape (M,). Likewise in the part of p'(t_0 + h) that vanishes with one node less, at the start.
-    at_end: Vector
-    # Shape (M,). Weights of the stage derivatives in (u(t_0 + h/2) - u(t_0)) / h of the polynomial.
-    to_middle: Vector
-    # Shape (P,). Places between the start and the nodes, with which none is farther from the next than
-    # :data:`WIDEST_GAP`.
-    places: Vector
-    # values, slopes: shape (P, M + 1). Weights of the start and the stages in u, and of the stages in u',
-    # of the polynomials there.
-    values: Vector
-    slopes: Vector
+    transformations = {"to": np.array(to), "back": np.ascontiguousarray(np.array(back).T)}
+    return real, transformations | {"eigenvalues": np.array(pairs, dtype=np.complex128)}
 
 
 @functools.lru_cache(maxsize=32)
-def coefficients_of(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
-    """The quantities of a matrix A, by its numbers in a row, and nodes."""
+def coefficients_of(numbers: bytes, nodes: tuple[float, ...]) -> tuple[float, dict[str, Vector]]:
+    """The real eigenvalue of a matrix A, by its numbers in a row, and what it and nodes alone determine."""
     A: Vector = np.frombuffer(numbers).reshape(len(nodes), len(nodes))
     halves, weights = np.polynomial.legendre.leggauss(len(nodes))
     points = tuple((0.25 + 0.25 * halves).tolist())
     known = (0.0, *sorted(nodes))
     gaps = [np.linspace(a, b, int(np.ceil((b - a) / WIDEST_GAP)) + 1)[1:-1] for a, b in pairwise(known)]
+    # Places between the start and the nodes, with which none is farther from the next than WIDEST_GAP.
     places = np.concatenate(gaps)
     between = tuple(places.tolist())
-    return Coefficients(
-        eigenbasis(A),
-        np.asarray(np.linalg.inv(A), dtype=np.float64),
-        np.ascontiguousarray(interpolation_matrix(nodes, (0.0,))[0]),
-        np.ascontiguousarray(interpolation_matrix(nodes, (0.5,))[0]),
-        np.prod(1.0 - np.array(nodes[:-1])) / len(nodes) * lagrange_weights(np.array(nodes)),
-        0.25 * weights @ interpolation_matrix(nodes, points),
-        places,
-        np.ascontiguousarray(interpolation_matrix((0.0, *nodes), between)),
-        np.ascontiguousarray(interpolation_matrix(nodes, between)),
-    )
+    values, slopes = (interpolation_matrix(ends, between) for ends in ((0.0, *nodes), nodes))
+    real, basis = eigenbasis(A)
+    return real, basis | {
+        "inverse": np.asarray(np.linalg.inv(A), dtype=np.float64),
+        # Weights of the stage derivatives in u' of the polynomial at the start and in the middle of the step,
+        "at_start": interpolation_matrix(nodes, (0.0,))[0],
+        "middle": interpolation_matrix(nodes, (0.5,))[0],
+        # in the part of p'(t_0 + h) that vanishes with one node less, at the start,
+        "at_end": np.prod(1.0 - np.array(nodes[:-1])) / len(nodes) * lagrange_weights(np.array(nodes)),
+        # and in (u(t_0 + h/2) - u(t_0)) / h of the polynomial.
+        "to_middle": 0.25 * weights @ interpolation_matrix(nodes, points),
+        # Weights of the start and the stages in u, and of the stages in u'; the last rows are for any place.
+        "places": np.append(places, 0.0),
+        "value_between": np.vstack([values, np.zeros(len(nodes) + 1)]),
+        "slope_between": np.vstack([slopes, np.zeros(len(nodes))]),
+    }
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:

@@ -13,8 +13,8 @@ from dae_sdc.dae.newton import KeptMatrix, ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import sweep
-from dae_sdc.sweepers.step_error import Operators, operators_at
 from dae_sdc.sweepers.sweep import Continuation, SweepArrays
+from dae_sdc.sweepers.tolerance import Operators, operators_at
 
 
 class PythonNodes:

@@ -22,12 +22,11 @@ from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.restart import SwitchedSteps
 from dae_sdc.sweepers.simultaneous import MOST_NEWTON_ITERATIONS, ROUNDING, SLOW, SMALL, SOLVED, UNRESOLVED
-from dae_sdc.sweepers.step_error import SMALLEST_NODE_TOLERANCE
 from dae_sdc.sweepers.steps_ahead import Look, StepsAhead, Taken
 from dae_sdc.sweepers.sweep import CONVERGED, GOING_ON, MOST_SWEEPS, TOO_SLOW, Continuation
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.together import FewerNodes, StagesTogether
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance
+from dae_sdc.sweepers.tolerance import SMALLEST_NODE_TOLERANCE, Outcome, Tolerance
 
 # A node's solve may stop at this fraction of its first correction, by the index of the problem: the next
 # sweep corrects the rest.
@@ -113,7 +112,7 @@ class AccuracyGoal:
         """A size for the first step, see :func:`~dae_sdc.sweepers.steps_ahead.first_step`."""
         self.iterate.problem.start_step(u0, t0)
         self.goal.numbers.eta = 1.0
-        return self.together.starting_step(u0, t0, span)
+        return float(self.stages.starting_step(u0, self.method.weights, t0, span))
 
     def reset(self) -> None:
         """Forget how the last step ended."""

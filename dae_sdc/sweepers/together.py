@@ -12,11 +12,10 @@ from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import EndDerivative, MeshDAE, StepPolynomial, Vector, attach
 from dae_sdc.errors import SolveError
-from dae_sdc.sweepers import simultaneous
+from dae_sdc.sweepers import simultaneous, tolerance as limits
 from dae_sdc.sweepers._machine_stages import MachineStages
 from dae_sdc.sweepers.coupled import CoupledStages, starting_derivative
 from dae_sdc.sweepers.simultaneous import DIVERGED, SLOW, SMALL_STEP_ERROR, SOLVED, UNRESOLVED
-from dae_sdc.sweepers.step_error import MULTIPLIER_AMPLIFICATION, SMALLEST_NODE_TOLERANCE
 from dae_sdc.sweepers.steps_ahead import FAILURES_OF_ALL_NODES, RECOVERY, REPETITIONS
 from dae_sdc.sweepers.tableaux import Tableau, radau_iia
 from dae_sdc.sweepers.teams import Team
@@ -63,7 +62,9 @@ class StagesTogether:
         self._at_end = self.stages.numbers.allowed_at_end = 1.0 / factor
         self.stages.numbers.allowed_defect = simultaneous.LARGEST_DEFECT[min(index, 2)]
         # An index that is not known may be 2: below this part of the time scale rounding makes such an error.
-        self.noisy = MULTIPLIER_AMPLIFICATION * problem.round_off / (SMALL_STEP_ERROR * self.weights.rtol)
+        self.noisy = (
+            limits.MULTIPLIER_AMPLIFICATION * problem.round_off / (SMALL_STEP_ERROR * self.weights.rtol)
+        )
         self.noisy *= problem.index is None and not in_turn
         # How the error of a step without one before it is estimated, see :func:`simultaneous.estimate`. At
         # index 2 its Jacobian was evaluated at u' = 0, off the solutions of the equations, and what it does
@@ -179,7 +180,7 @@ class StagesTogether:
         """Solve a stage with a Jacobian of its own and damping; whether that succeeds."""
         (_, system, newton), stages = self._slow, self.stages
         system.weights, system.unit = stages.weights, self.weights.rtol
-        newton.tolerance = max(SMALLEST_NODE_TOLERANCE, stages.numbers.relative)
+        newton.tolerance = max(limits.SMALLEST_NODE_TOLERANCE, stages.numbers.relative)
         newton.forget()
         stages.act(simultaneous.AGAIN, t0, h)
         try:
@@ -317,10 +318,6 @@ class FewerNodes:
         """Begin another attempt of the step from a time; the number of earlier ones."""
         self._repeated, self._tried_at = self.repetition(time), time
         return self._repeated
-
-    def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step, see :func:`~dae_sdc.sweepers.steps_ahead.first_step`."""
-        return self.used.stages.starting_step(u0, self.used.weights, t0, span)
 
     def step(self, u0: MeshDAE, t0: float, h: float) -> Outcome:
         """Solve a step, see :meth:`StagesTogether.step`."""
