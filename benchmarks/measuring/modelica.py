@@ -31,6 +31,7 @@ PLACES = np.array((0.137, 0.291, 0.443, 0.618, 0.829, 1.0))  # Where in the inte
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LOADED = re.compile(r'\bloadModel\s*\(\s*(\w+)\s*,\s*\{\s*"(\d+)"')
+_LOADS, _NAMED = r"\bloadModel\(|\buses\s*\(", r"\bModelica\s*\.|\bComplex\b"  # OpenModelica loads those, too
 _VALUE = re.compile(r"\bval\(\s*([^;]+?)\s*,\s*([-\d.eE+]+)\s*\)")
 _NUMBER = re.compile(r"^/*[ \t]*(-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)[ \t]*$", re.MULTILINE)
 
@@ -70,13 +71,13 @@ def _of_script(path: Path, title: str) -> Iterator[Case]:
     strings, texts = [re.sub(r"\\(.)", r"\1", text) for text in plain], list[str]()
     places = iter(range(len(strings)))
     script = _STRING.sub(lambda _: f'"{next(places)}"', script)
-    for word, place in re.findall(r'\b(loadFile|loadString)\s*\(\s*"(\d+)"', script):
+    runs = re.split(r"(?:^|;)\s*(?:simulate|buildModel)\s*\(", script, flags=re.MULTILINE)
+    for word, place in re.findall(r'\b(loadFile|loadString)\s*\(\s*"(\d+)"', runs[0]):
         inside = strings[int(place)]
         if word == "loadString":
             texts.append(inside)
         elif inside.endswith(".mo") and (file := path.parent / inside).is_file():
             texts.append(file.read_text(encoding="utf-8-sig", errors="replace"))
-    runs = re.split(r"(?:^|;)\s*(?:simulate|buildModel)\s*\(", script, flags=re.MULTILINE)
     model = re.match(r"\s*([\w.]+)([^;]*)", runs[1]) if len(runs) > 1 else None
     if not texts or model is None:
         return
@@ -86,7 +87,9 @@ def _of_script(path: Path, title: str) -> Iterator[Case]:
     expected = [(name.replace(",", "_"), time, value) for (name, time, k), value in known if k == 1]
     pairs = re.findall(r"(startTime|stopTime)\s*=\s*([-\d.eE+]+)", model[2])
     times = {word: float(number) for word, number in pairs}
-    loads = bool(re.search(r"\bloadModel\(|\buses\s*\(", "\n".join([script, *texts])))
+    whole = "\n".join([script, *texts])
+    defines = re.search(r"\bpackage\s+Modelica\b", whole)  # as scripts that were made of the library do
+    loads = bool(re.search(_LOADS if defines else f"{_LOADS}|{_NAMED}", whole))
     used = (f'{name}(version="{strings[int(k)]}")' for name, k in _LOADED.findall(script))
     texts.append(f"package loaded__ annotation(uses({', '.join(used)})); end loaded__;")  # as texts say it
     yield Case(title, "\n".join(texts), model[1], loads, times, expected)

@@ -49,11 +49,8 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             inside[component.name] = values.value(component.modification.value, inner)
         elif component.causality == "input":
             values.fail(call.at, f"{name} needs a value of {component.name}")
-        elif component.sizes and not any(isinstance(size, syntax.Every) for size in component.sizes):
-            counts = [
-                values.integer(size, inner, f"the size of {component.name}") for size in component.sizes
-            ]
-            inside[component.name] = arithmetic.filled(values.graph.parameter(NOTHING), counts)
+        elif not is_record and (value := _unassigned(values, component, function, inner)) is not None:
+            inside[component.name] = value
     if is_record:
         return [inside]
     carry_out(values, [item for part in function.algorithms for item in part], inner)
@@ -61,6 +58,24 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
         if output not in inside or _is_open(values, inside[output]):
             values.fail(function.at, f"function {name} gives {output} no value; add an algorithm")
     return [inside[output] for output in outputs]
+
+
+def _unassigned(
+    values: Values, component: syntax.Component, definition: ClassDefinition, scope: Scope
+) -> Value | None:
+    """What an array, or a record, of a function is before it is assigned; None for a number."""
+    if any(isinstance(size, syntax.Every) for size in component.sizes):
+        return None
+    what, kind = f"the size of {component.name}", values.library.find(component.type, definition)
+    counts = [values.integer(size, scope, what) for size in component.sizes]
+    value: Value = values.graph.parameter(NOTHING)
+    if isinstance(kind, ClassDefinition) and kind.kind == "record":
+        parts = values.library.components(kind)
+        fields = {part.name: _unassigned(values, part, kind, scope) for part in parts}
+        value = {word: field for word, field in fields.items() if field is not None}
+    elif not counts:
+        return None
+    return arithmetic.filled(value, counts) if counts else value
 
 
 def _is_open(values: Values, value: Value) -> bool:

@@ -48,7 +48,8 @@ class Outline:
 
     def __init__(self, source: Source) -> None:
         self.source, self.words = source, ClassParser(source)
-        self.models: dict[str, bool] = {}  # Whether each is partial, by its path in packages.
+        # The models by their paths, and whether each is passed over without a name: partial, or in another.
+        self.models: dict[str, bool] = {}
         self.conditions: set[str] = set()  # The names in conditions of components.
         self.annotations: dict[str, dict[str, Modification]] = {}
         self.classes: list[_Class] = []  # The inner ones first.
@@ -78,7 +79,8 @@ class Outline:
             elif text == "end" and behind.text in ("if", "when") and around:
                 around.pop()
             is_head = bool(around) and text == "then" and is_outside and head >= 0
-            is_class = text in CLASSES and before.text != "end" and behind.kind in _NAMES
+            # In brackets a function is an argument of another one.
+            is_class = text in CLASSES and before.text not in ("end", "(", ",") and behind.kind in _NAMES
             if is_head:
                 around[-1].append((head, word.at))
                 head = -1
@@ -100,8 +102,8 @@ class Outline:
     def _begin(self, k: int, is_partial: bool) -> None:
         kind, name = self.words.tokens[k], self.words.tokens[k + 1].text
         path = f"{self._open[-1].path}.{name}" if self._open else name
-        if kind.text in MODELS and all(each.kind == "package" for each in self._open):
-            self.models[path] = is_partial
+        if kind.text in MODELS:
+            self.models[path] = is_partial or any(each.kind != "package" for each in self._open)
         if self._open:
             self._open[-1].members[name] = path
         new = _Class(kind.text, path, kind.at)

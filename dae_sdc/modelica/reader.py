@@ -25,8 +25,9 @@ from dae_sdc.modelica.values import Values
 from dae_sdc.modelica.writer import event_text
 from dae_sdc.options import MODELICA_READERS, READER_VARIABLE, Reading, about, option, takes
 from dae_sdc.registry import nearest_file
-from dae_sdc.sharing import one_at_a_time
+from dae_sdc.sharing import one_at_a_time, tell
 
+DUMMY: Final = "dummy_state"  # The unknown, which stays 0, of a model that has none.
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
 # What messages say where the other reader may do better.
@@ -227,6 +228,9 @@ class _Builder:
             counts[unique] = 1
             rows.append((item.at, unique, item.expression))
         graph = self.values.graph
+        if not rows and not model.names:  # What is solved has an equation; other tools add a state, too.
+            model.variable(DUMMY, 0.0, fixed=True)
+            rows.append((0, DUMMY, graph.variable(DUMMY, 1)))
         if flat.initial and self.values.initial is not None:
             what = "initial() chooses among equations on which initial equations depend"
             self.fail(self.values.initial, f"{what}; write the start values")
@@ -252,13 +256,16 @@ class _Builder:
     def chosen(self, name: str | None) -> ClassDefinition:
         """The class to read; raises InputError if there is none, or several with the name."""
         models: dict[str, ClassDefinition] = {}
-        stack = [self.library.root]
+        passed_over = dict[str, bool]()
+        stack = [(self.library.root, False)]
         while stack:
-            item = stack.pop()
+            item, is_inside = stack.pop()  # of a class that is no package
             if item.kind in MODELS:
                 models[item.path()] = item
-            stack += [inner for inner in item.classes.values() if item.kind == "package"][::-1]
-        return models[_fitting(self.source, {path: item.partial for path, item in models.items()}, name)]
+                passed_over[item.path()] = item.partial or is_inside
+            is_inside = is_inside or item.kind != "package"
+            stack += [(inner, is_inside) for inner in item.classes.values()][::-1]
+        return models[_fitting(self.source, passed_over, name)]
 
     # Unknowns and parameters
 
@@ -335,8 +342,12 @@ class _Builder:
         dt = settings.get("Interval")
         if dt is None and settings.get("NumberOfIntervals", 0.0) >= 1:
             dt = (stop - start) / settings["NumberOfIntervals"]
-        if stop <= start or (dt is not None and not 0 < dt <= stop - start):
-            self.fail(annotation.at, "an experiment needs StartTime < StopTime and 0 < Interval within them")
+        if stop == start:  # where initial values are asked for
+            where = self.source.error(annotation.at, f"the experiment ends where it starts, at {start:g}")
+            tell(f"{where}; its length is taken as 1")
+            stop, dt = start + 1.0, None
+        if stop < start or (dt is not None and not 0 < dt <= stop - start):
+            self.fail(annotation.at, "an experiment needs StartTime <= StopTime and 0 < Interval within them")
         return (start, stop), dt
 
     def documentation(self, definition: ClassDefinition) -> str:
@@ -348,15 +359,16 @@ class _Builder:
 
 
 def _fitting(source: Source, models: Mapping[str, bool], name: str | None) -> str:
-    """The path of the model with a name, or of the last one that is not partial; an error without one."""
+    """The path of the model with a name, or of the last one that is not passed over; an error without one."""
     if name is not None:
         fitting = [name] if name in models else [path for path in models if path.endswith(f".{name}")]
+        fitting = [path for path in fitting if not models[path]] or fitting
         if len(fitting) != 1:
             hint = similar(name, [*models, *(path.rpartition(".")[2] for path in models)]) or _listed(models)
             number = "several models" if fitting else "no model"
             raise InputError(f"{source.file} has {number} {name}{hint}")
         return fitting[0]
-    whole = [path for path, partial in models.items() if not partial]
+    whole = [path for path, is_passed_over in models.items() if not is_passed_over]
     if not whole:
         source.fail(0, "there is no model in this text; write model NAME ... end NAME;")
     return whole[-1]

@@ -21,7 +21,7 @@ from dae_sdc.modelica.writer import event_text
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
 
 _NO_FUNCTIONS: Final = (
-    "delay terminal reinit cardinality previous hold spatialDistribution "
+    "delay reinit cardinality previous hold spatialDistribution "
     "String actualStream inStream getInstanceName subSample superSample assert terminate"
 ).split()
 
@@ -337,6 +337,7 @@ _CALLS: Final[dict[str, Rule]] = {
     "initial": _initial,
     **dict.fromkeys(("edge", "change"), _changed),
     "sample": _sample,
+    "terminal": lambda values, item, scope: FALSE,  # What a model does at its end changes no values before.
     "Real": lambda values, item, scope: values.as_number(_arguments(values, item, scope, 1)[0], item.at),
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
