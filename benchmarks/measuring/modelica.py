@@ -20,6 +20,7 @@ from dae_sdc.model.model import Model
 from dae_sdc.modelica.front_end import compiled
 from dae_sdc.modelica.outline import Outline
 from dae_sdc.modelica.reader import read_modelica_text
+from dae_sdc.modelica.roots import converted
 from dae_sdc.modelica.syntax import Source
 from dae_sdc.run.solution import Solution
 
@@ -164,7 +165,8 @@ def _by_rumoca(model: Model, times: Any, asked: dict[str, Any], answer: dict[str
     config = importlib.import_module("rumoca").SimConfig(rtol=TIGHT, max_wall_seconds=asked["limit"])
     simulate = methodcaller("simulate", (begin, end), dt=(end - begin) / 1000, config=config)
     try:
-        run = compiled(Outline(Source(asked["text"], "")), name, asked["libraries"], simulate)
+        outline = Outline(converted(Source(asked["text"], ""), asked["libraries"]))
+        run = compiled(outline, name, asked["libraries"], simulate)
     except DAEError as error:
         answer["message"] = f"unchecked: {error}"
         return []

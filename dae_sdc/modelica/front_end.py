@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -19,6 +18,7 @@ from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.library import STANDARD, TABLE_BLOCKS, TABLES
 from dae_sdc.modelica.outline import Outline, within
 from dae_sdc.modelica.parser import OPERATORS, PAIRS, PREFIXES
+from dae_sdc.modelica.roots import roots_of
 from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Source
 from dae_sdc.sharing import tell
 
@@ -68,12 +68,8 @@ def compiled(
     """What a function makes of rumoca's model of a class that a text, or a library, has."""
     import rumoca  # which takes time, and is for texts that the own reader does not understand
 
-    more = os.environ.get("MODELICAPATH", "").split(os.pathsep)
-    roots = [str(path) for path in (*libraries, *filter(None, more))]
-    for root in roots:
-        if not Path(root).is_dir():
-            raise InputError(f"the library {root} is no directory; give the one in which Modelica/ lies")
     text, word = outline.source.text, name
+    roots = roots_of(text, libraries)
     outline.check()
     if _TABLES.search(text) and not _DEFINED.search(text):  # which rumoca takes for external functions
         text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
@@ -171,6 +167,7 @@ class _Tree:
         # The places of rumoca count bytes: where each character ends.
         self._ends = {k: [*accumulate(len(c.encode()) for c in t)] for k, _, t in files if not t.isascii()}
         self._whole = ""  # The component whose declaration, or equation, is read.
+        self._locals: set[str] = set()  # The variables of the function that is read.
         self.places: set[int] = set()  # Those of what was read.
         self._literals: dict[str, int] = flat["enum_literal_ordinals"]
         self._connectors = defaultdict[str, dict[str, bool]](dict)  # What each has, and whether it is a flow.
@@ -274,11 +271,13 @@ class _Tree:
             self.source.fail(at, f"rumoca takes the derivative {item['name']} for its function; write it out")
         kind = "record" if item["is_constructor"] else "function"
         function = ClassDefinition(at, kind, item["name"], parent=root)
+        self._locals = {part["name"] for key in ("inputs", "outputs", "locals") for part in item[key]}
         for key, causality in (("inputs", "input"), ("outputs", "output"), ("locals", "")):
             for part in item[key]:
                 default, place, sizes = part["default"], self.at(part), self.read(part["shape_expr"])
                 value = None if default is None else Modification(place, self.read(default))
-                type_name = Name(place, [(part["type_name"] if part["type_name"] in _TYPES else "Real", [])])
+                is_known = part["type_name"] in (*_TYPES, *self.flat["functions"])  # those of records as well
+                type_name = Name(place, [(part["type_name"] if is_known else "Real", [])])
                 component = syntax.Component(place, part["name"], type_name, sizes, value, "", causality)
                 function.elements.append(component)
         function.external = item["external"] is not None
@@ -286,6 +285,7 @@ class _Tree:
         short = function.name.removeprefix("Modelica.Math.")
         function.built_in = function.external and short in (*FUNCTIONS, *TABLES, "Vectors.interpolate")
         function.algorithms = [self.read(item["body"])]
+        self._locals = set()
         return function
 
     # Equations
@@ -398,7 +398,8 @@ class _Tree:
             if word.startswith("AssertionLevel."):
                 return syntax.Text(at, word)
             return syntax.Number(at, str(self._literals[word]))
-        return Name(at, [(word, self.read(item["subscripts"]))])
+        *around, last = word.split(".") if word.partition(".")[0] in self._locals else [word]
+        return Name(at, [*((each, []) for each in around), (last, self.read(item["subscripts"]))])
 
     def call(self, item: Node, name: str, arguments: list[Node]) -> syntax.Call:
         at = self.at(item)

@@ -54,7 +54,7 @@ class Outline:
         self.annotations: dict[str, dict[str, Modification]] = {}
         self.classes: list[_Class] = []  # The inner ones first.
         self._open: list[_Class] = []
-        self._changes: list[tuple[Token, list[str]]] = []  # What is modified.
+        self.changes: list[tuple[Token, list[str]]] = []  # What is modified.
         self._brackets, self._type, self._heirs = [_Bracket([])], "", list[_Class]()
         around, head, begins = list[list[tuple[int, int]]](), -1, True
         in_declarations = conditional = False
@@ -151,11 +151,11 @@ class Outline:
             if text in bracket.names:
                 self.source.fail(word.at, f"{text} gets two values; remove one")
             bracket.names.add(text)
-            self._changes.append((word, bracket.path))
+            self.changes.append((word, bracket.path))
 
     def check(self) -> None:
         """Refuse modifications of what is not there, which rumoca passes over."""
-        for word, (kind, *path) in self._changes:
+        for word, (kind, *path) in self.changes:
             for name in (*path, word.text):
                 members = self._members(kind, ())
                 if members is not None and name not in members:

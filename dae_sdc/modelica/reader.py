@@ -19,6 +19,7 @@ from dae_sdc.modelica.front_end import flattened
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.outline import Outline
 from dae_sdc.modelica.parser import MODELS, parse
+from dae_sdc.modelica.roots import converted
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Modification, Source, similar
 from dae_sdc.modelica.values import Values
@@ -154,6 +155,7 @@ def _read(source: Source, given: Reading) -> Model:
 
 
 def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> Model:
+    source = converted(source, given.libraries)
     name, outline = given.name, Outline(source)
     if name is None or not given.libraries:
         name = _fitting(source, outline.models, name)
