@@ -61,19 +61,26 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
 
 
 def _unassigned(
-    values: Values, component: syntax.Component, definition: ClassDefinition, scope: Scope
+    values: Values,
+    component: syntax.Component,
+    definition: ClassDefinition,
+    scope: Scope,
+    is_field: bool = False,
 ) -> Value | None:
-    """What an array, or a record, of a function is before it is assigned; None for a number."""
+    """What an array, or a record, of a function is before it is assigned; None for what is neither."""
     if any(isinstance(size, syntax.Every) for size in component.sizes):
         return None
     what, kind = f"the size of {component.name}", values.library.find(component.type, definition)
     counts = [values.integer(size, scope, what) for size in component.sizes]
-    value: Value = values.graph.parameter(NOTHING)
+    open_number = values.graph.parameter(NOTHING)
+    value: Value = {"Boolean": values.condition_of(open_number), "String": ""}.get(str(kind), open_number)
     if isinstance(kind, ClassDefinition) and kind.kind == "record":
-        parts = values.library.components(kind)
-        fields = {part.name: _unassigned(values, part, kind, scope) for part in parts}
-        value = {word: field for word, field in fields.items() if field is not None}
-    elif not counts:
+        value = {
+            part.name: _unassigned(values, part, kind, scope, True)
+            for part in values.library.components(kind)
+            if not any(isinstance(size, syntax.Every) for size in part.sizes)
+        }
+    elif not counts and not is_field:
         return None
     return arithmetic.filled(value, counts) if counts else value
 

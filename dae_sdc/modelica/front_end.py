@@ -71,6 +71,8 @@ def compiled(
     text, word = outline.source.text, name
     roots = roots_of(text, libraries)
     outline.check()
+    for begin, end in outline.stray:
+        text = text[:begin] + re.sub(r"\S", " ", text[begin:end]) + text[end:]
     if _TABLES.search(text) and not _DEFINED.search(text):  # which rumoca takes for external functions
         text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
     is_there = _DEFINED.search(text) or any([*Path(root).glob("Modelica*")] for root in roots)

@@ -53,6 +53,7 @@ class Outline:
         self.conditions: set[str] = set()  # The names in conditions of components.
         self.annotations: dict[str, dict[str, Modification]] = {}
         self.classes: list[_Class] = []  # The inner ones first.
+        self.stray: list[tuple[int, int]] = []  # Where annotations begin and end that rumoca reads as names.
         self._open: list[_Class] = []
         self.changes: list[tuple[Token, list[str]]] = []  # What is modified.
         self._brackets, self._type, self._heirs = [_Bracket([])], "", list[_Class]()
@@ -96,6 +97,11 @@ class Outline:
                 self.words.p = k + 1
                 read = self.annotations.setdefault(self._open[-1].path, {})
                 read[text] = self.words.modifications() or Modification(word.at)
+            elif text == "annotation" and (before.text == ";" or self.words.tokens[k - 2].text in CLASSES):
+                self.words.p = k
+                self.words.skip_annotation()
+                if self.words.now.text == ";" and self.words.behind.text != "end":
+                    self.stray.append((word.at, self.words.now.at + 1))
             self._declare(k, in_declarations)
             begins = is_head or (begins and text == "else") or (is_outside and text in _BEGINNINGS)
 
