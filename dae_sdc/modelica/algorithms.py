@@ -9,8 +9,8 @@ from typing import Any
 from dae_sdc.expressions.dag import PARAMETER
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, NOTHING, TRUE, Condition, Value
-from dae_sdc.modelica.library import Instance, Scope
-from dae_sdc.modelica.syntax import Call, ClassDefinition, Name, NameParts, Statement, similar
+from dae_sdc.modelica.library import BASIC, Instance, Scope
+from dae_sdc.modelica.syntax import Call, ClassDefinition, Component, Name, NameParts, Statement, similar
 from dae_sdc.modelica.values import Values
 
 
@@ -49,8 +49,8 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             inside[component.name] = values.value(component.modification.value, inner)
         elif component.causality == "input":
             values.fail(call.at, f"{name} needs a value of {component.name}")
-        elif not is_record and (value := _unassigned(values, component, function, inner)) is not None:
-            inside[component.name] = value
+        elif not is_record and (component.sizes or str(component.type) not in BASIC):
+            inside[component.name] = _unassigned(values, component, function, inner)
     if is_record:
         return [inside]
     carry_out(values, [item for part in function.algorithms for item in part], inner)
@@ -60,28 +60,16 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     return [inside[output] for output in outputs]
 
 
-def _unassigned(
-    values: Values,
-    component: syntax.Component,
-    definition: ClassDefinition,
-    scope: Scope,
-    is_field: bool = False,
-) -> Value | None:
-    """What an array, or a record, of a function is before it is assigned; None for what is neither."""
-    if any(isinstance(size, syntax.Every) for size in component.sizes):
-        return None
-    what, kind = f"the size of {component.name}", values.library.find(component.type, definition)
-    counts = [values.integer(size, scope, what) for size in component.sizes]
-    open_number = values.graph.parameter(NOTHING)
-    value: Value = {"Boolean": values.condition_of(open_number), "String": ""}.get(str(kind), open_number)
+def _unassigned(values: Values, component: Component, function: ClassDefinition, scope: Scope) -> Value:
+    """What a variable of a function is before it is assigned, in the form that it has."""
+    kind = values.library.find(component.type, function)
+    nothing = values.graph.parameter(NOTHING)
+    value: Value = {"Boolean": values.condition_of(nothing), "String": ""}.get(str(kind), nothing)
     if isinstance(kind, ClassDefinition) and kind.kind == "record":
-        value = {
-            part.name: _unassigned(values, part, kind, scope, True)
-            for part in values.library.components(kind)
-            if not any(isinstance(size, syntax.Every) for size in part.sizes)
-        }
-    elif not counts and not is_field:
-        return None
+        parts = values.library.components(kind)
+        value = {part.name: _unassigned(values, part, kind, scope) for part in parts}
+    what, sizes = f"the size of {component.name}", component.sizes
+    counts = [0 if isinstance(size, syntax.Every) else values.integer(size, scope, what) for size in sizes]
     return arithmetic.filled(value, counts) if counts else value
 
 

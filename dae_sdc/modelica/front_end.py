@@ -73,10 +73,12 @@ def compiled(
     outline.check()
     for begin, end in outline.stray:
         text = text[:begin] + re.sub(r"\S", " ", text[begin:end]) + text[end:]
-    if _TABLES.search(text) and not _DEFINED.search(text):  # which rumoca takes for external functions
-        text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
     is_there = _DEFINED.search(text) or any([*Path(root).glob("Modelica*")] for root in roots)
-    if not is_there and _STANDARD.search(text):
+    lacks_standard = not is_there and _STANDARD.search(text)
+    if lacks_standard or (_TABLES.search(text) and not _DEFINED.search(text)):
+        # What the library has as external functions.
+        text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
+    if lacks_standard:
         types = STANDARD.partition("package SI\n")[2].partition("end SI;")[0]  # which it does not inherit
         text += "\n" + STANDARD.replace("extends Modelica.Units.SI;", types)
     around = _around(text)
@@ -285,7 +287,7 @@ class _Tree:
         function.external = item["external"] is not None
         # In version 3 of the library elementary functions are external ones.
         short = function.name.removeprefix("Modelica.Math.")
-        function.built_in = function.external and short in (*FUNCTIONS, *TABLES, "Vectors.interpolate")
+        function.built_in = function.external and short in (*FUNCTIONS, *TABLES)
         function.algorithms = [self.read(item["body"])]
         self._locals = set()
         return function

@@ -14,7 +14,7 @@ from dae_sdc.modelica.algorithms import results
 from dae_sdc.modelica.arithmetic import FALSE, SIMPLIFIED, TRUE, Condition, Value
 from dae_sdc.modelica.library import TABLES, Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
-from dae_sdc.modelica.tables import interpolated, of_table
+from dae_sdc.modelica.tables import of_table
 from dae_sdc.modelica.values import AT_START, NOT_DISCRETE, Rule, Values, scopes
 from dae_sdc.modelica.writer import event_text
 
@@ -348,7 +348,6 @@ _CALLS: Final[dict[str, Rule]] = {
     ),
     "diff": _diff,
     "piecewise": _piecewise,
-    "Modelica.Math.Vectors.interpolate": interpolated,
     **dict.fromkeys(TABLES, of_table),
     **dict.fromkeys(("min", "max", "sum", "product"), _reduced),
     "size": _size,
