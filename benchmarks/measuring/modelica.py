@@ -20,7 +20,6 @@ from dae_sdc.model.model import Model
 from dae_sdc.modelica.front_end import compiled
 from dae_sdc.modelica.outline import Outline
 from dae_sdc.modelica.reader import read_modelica_text
-from dae_sdc.modelica.roots import converted
 from dae_sdc.modelica.syntax import Source
 from dae_sdc.run.solution import Solution
 
@@ -32,7 +31,6 @@ PLACES = np.array((0.137, 0.291, 0.443, 0.618, 0.829, 1.0))  # Where in the inte
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LOADED = re.compile(r'\bloadModel\s*\(\s*(\w+)\s*,\s*\{\s*"(\d+)"')
-_LOADS, _NAMED = r"\bloadModel\(|\buses\s*\(", r"\bModelica\s*\.|\bComplex\b"  # OpenModelica loads those, too
 _VALUE = re.compile(r"\bval\(\s*([^;]+?)\s*,\s*([-\d.eE+]+)\s*\)")
 _NUMBER = re.compile(r"^/*[ \t]*(-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)[ \t]*$", re.MULTILINE)
 
@@ -88,9 +86,7 @@ def _of_script(path: Path, title: str) -> Iterator[Case]:
     expected = [(name.replace(",", "_"), time, value) for (name, time, k), value in known if k == 1]
     pairs = re.findall(r"(startTime|stopTime)\s*=\s*([-\d.eE+]+)", model[2])
     times = {word: float(number) for word, number in pairs}
-    whole = "\n".join([script, *texts])
-    defines = re.search(r"\bpackage\s+Modelica\b", whole)  # as scripts that were made of the library do
-    loads = bool(re.search(_LOADS if defines else f"{_LOADS}|{_NAMED}", whole))
+    loads = bool(re.search(r"\bloadModel\(|\buses\s*\(", "\n".join([script, *texts])))
     used = (f'{name}(version="{strings[int(k)]}")' for name, k in _LOADED.findall(script))
     texts.append(f"package loaded__ annotation(uses({', '.join(used)})); end loaded__;")  # as texts say it
     yield Case(title, "\n".join(texts), model[1], loads, times, expected)
@@ -165,8 +161,7 @@ def _by_rumoca(model: Model, times: Any, asked: dict[str, Any], answer: dict[str
     config = importlib.import_module("rumoca").SimConfig(rtol=TIGHT, max_wall_seconds=asked["limit"])
     simulate = methodcaller("simulate", (begin, end), dt=(end - begin) / 1000, config=config)
     try:
-        outline = Outline(converted(Source(asked["text"], ""), asked["libraries"]))
-        run = compiled(outline, name, asked["libraries"], simulate)
+        run = compiled(Outline(Source(asked["text"], "")), name, asked["libraries"], simulate)
     except DAEError as error:
         answer["message"] = f"unchecked: {error}"
         return []

@@ -653,31 +653,20 @@ class Flat:
             outcome = cache(partial(results, self.values, right, scope))
             for k, target in enumerate(left.items):
                 if not isinstance(target, syntax.Every):
-                    leaves = self._leaves(target, scope)
+                    leaves = leaves_of(lookup(target, scope) if isinstance(target, syntax.Name) else None)
                     self._give(target.at, leaves, right, partial(lambda k: outcome()[k], k))
             return
         if isinstance(left, syntax.Name) and isinstance(right, syntax.Name):
             signal = getattr(lookup(left, scope), "name", "")
             if signal in self.values.defined or signal in self.values.discrete:
                 left, right = right, left  # A signal passes its value on.
-        parts = [*self._leaves(left, scope)]
+        parts = [*leaves_of(lookup(left, scope) if isinstance(left, syntax.Name) else None)]
         variables = [each for each, _ in parts if isinstance(each, Variable)]
         again = any(each.type == "Integer" and each.name in self.values.defined for each in variables)
         if any(each.type != "Real" for each in variables) and not again:
             self._give(left.at, parts, right, cache(partial(self.values.value, right, scope)))
         else:
             yield equation, scope
-
-    def _leaves(self, target: Expression, scope: Scope) -> Iterator[Leaf]:
-        """The variables of what stands on the left of an equation, a name or a record of names."""
-        if not isinstance(target, syntax.Record):
-            yield from leaves_of(
-                self.values.lookup(target, scope) if isinstance(target, syntax.Name) else None
-            )
-            return
-        for word, field_of in target.fields.items():
-            for variable, path in self._leaves(field_of, scope):
-                yield variable, ((word, len(target.fields)), *path)
 
     def _give(self, at: int, leaves: Iterable[Leaf], written: Any, outcome: Callable[[], Value]) -> None:
 

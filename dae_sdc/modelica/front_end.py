@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from bisect import bisect_right
 from collections import defaultdict
@@ -18,7 +19,6 @@ from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.library import STANDARD, TABLE_BLOCKS, TABLES
 from dae_sdc.modelica.outline import Outline, within
 from dae_sdc.modelica.parser import OPERATORS, PAIRS, PREFIXES
-from dae_sdc.modelica.roots import roots_of
 from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Source
 from dae_sdc.sharing import tell
 
@@ -68,15 +68,16 @@ def compiled(
     """What a function makes of rumoca's model of a class that a text, or a library, has."""
     import rumoca  # which takes time, and is for texts that the own reader does not understand
 
+    more = os.environ.get("MODELICAPATH", "").split(os.pathsep)
+    roots = [str(path) for path in (*libraries, *filter(None, more))]
+    for root in roots:
+        if not Path(root).is_dir():
+            raise InputError(f"the library {root} is no directory; give the one in which Modelica/ lies")
     text, word = outline.source.text, name
-    roots = roots_of(text, libraries)
     outline.check()
-    for begin, end in outline.stray:
-        text = text[:begin] + re.sub(r"\S", " ", text[begin:end]) + text[end:]
     is_there = _DEFINED.search(text) or any([*Path(root).glob("Modelica*")] for root in roots)
     lacks_standard = not is_there and _STANDARD.search(text)
-    if lacks_standard or (_TABLES.search(text) and not _DEFINED.search(text)):
-        # What the library has as external functions.
+    if lacks_standard or (_TABLES.search(text) and not _DEFINED.search(text)):  # external in the library
         text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
     if lacks_standard:
         types = STANDARD.partition("package SI\n")[2].partition("end SI;")[0]  # which it does not inherit
@@ -171,7 +172,6 @@ class _Tree:
         # The places of rumoca count bytes: where each character ends.
         self._ends = {k: [*accumulate(len(c.encode()) for c in t)] for k, _, t in files if not t.isascii()}
         self._whole = ""  # The component whose declaration, or equation, is read.
-        self._locals: set[str] = set()  # The variables of the function that is read.
         self.places: set[int] = set()  # Those of what was read.
         self._literals: dict[str, int] = flat["enum_literal_ordinals"]
         self._connectors = defaultdict[str, dict[str, bool]](dict)  # What each has, and whether it is a flow.
@@ -275,7 +275,6 @@ class _Tree:
             self.source.fail(at, f"rumoca takes the derivative {item['name']} for its function; write it out")
         kind = "record" if item["is_constructor"] else "function"
         function = ClassDefinition(at, kind, item["name"], parent=root)
-        self._locals = {part["name"] for key in ("inputs", "outputs", "locals") for part in item[key]}
         for key, causality in (("inputs", "input"), ("outputs", "output"), ("locals", "")):
             for part in item[key]:
                 default, place, sizes = part["default"], self.at(part), self.read(part["shape_expr"])
@@ -289,7 +288,6 @@ class _Tree:
         short = function.name.removeprefix("Modelica.Math.")
         function.built_in = function.external and short in (*FUNCTIONS, *TABLES)
         function.algorithms = [self.read(item["body"])]
-        self._locals = set()
         return function
 
     # Equations
@@ -402,7 +400,8 @@ class _Tree:
             if word.startswith("AssertionLevel."):
                 return syntax.Text(at, word)
             return syntax.Number(at, str(self._literals[word]))
-        *around, last = word.split(".") if word.partition(".")[0] in self._locals else [word]
+        # In functions, names have dots before fields of records.
+        *around, last = [word] if word in self.flat["variables"] else word.split(".")
         return Name(at, [*((each, []) for each in around), (last, self.read(item["subscripts"]))])
 
     def call(self, item: Node, name: str, arguments: list[Node]) -> syntax.Call:
@@ -455,20 +454,16 @@ _READERS: Final[dict[str, Callable[[_Tree, Node], Any]]] = {
     "Expr": lambda tree, item: tree.read(item["expr"]),
     "Tuple": lambda tree, item: syntax.Results(tree.at(item), [*map(tree.read, item["elements"])]),
     "FieldAccess": lambda tree, item: syntax.Field(tree.at(item), tree.read(item["base"]), item["field"]),
-    "Range": lambda tree, item: syntax.Range(
-        tree.at(item), tree.read([item[word] for word in ("start", "step", "end") if item[word] is not None])
-    ),
-    "ArrayComprehension": lambda tree, item: syntax.Array(
-        tree.at(item), [tree.read(item["expr"])], tree.read(item["indices"])
-    ),
-    "FunctionCallOutputs": lambda tree, item: syntax.Equal(
-        tree.at(item), syntax.Results(tree.at(item), tree.read(item["outputs"])), tree.read(item["function"])
-    ),
 }
 # Every other kind with the nodes that it may become, each with the parts of rumoca's form in its order.
 _FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
     "If": [(syntax.If, "branches", "else_branch"), (syntax.IfEquation, "cond_blocks", "else_block")],
     "Conditional": [(syntax.IfEquation, "branches", "else_branch")],
+    "Range": [(lambda at, *bounds: syntax.Range(at, [*filter(None, bounds)]), "start", "step", "end")],
+    "ArrayComprehension": [(lambda at, part, *each: syntax.Array(at, [part], *each), "expr", "indices")],
+    "FunctionCallOutputs": [
+        (lambda at, outputs, call: syntax.Equal(at, syntax.Results(at, outputs), call), "outputs", "function")
+    ],
     **{kind: [(syntax.Every,)] for kind in ("Empty", "Colon")},
     "StringConversion": [(partial(syntax.Text, value="..."),)],
     "Reinit": [(partial(syntax.Equal, reinit=True), word, "value") for word in ("state", "variable")],

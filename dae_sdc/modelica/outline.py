@@ -48,21 +48,17 @@ class Outline:
 
     def __init__(self, source: Source) -> None:
         self.source, self.words = source, ClassParser(source)
-        # The models by their paths, and whether each is passed over without a name: partial, or in another.
-        self.models: dict[str, bool] = {}
+        self.models: dict[str, bool] = {}  # Whether each is partial, or inside of another, by its path.
         self.conditions: set[str] = set()  # The names in conditions of components.
         self.annotations: dict[str, dict[str, Modification]] = {}
         self.classes: list[_Class] = []  # The inner ones first.
-        self.stray: list[tuple[int, int]] = []  # Where annotations begin and end that rumoca reads as names.
         self._open: list[_Class] = []
-        self.changes: list[tuple[Token, list[str]]] = []  # What is modified.
+        self._changes: list[tuple[Token, list[str]]] = []  # What is modified.
         self._brackets, self._type, self._heirs = [_Bracket([])], "", list[_Class]()
         around, head, begins = list[list[tuple[int, int]]](), -1, True
         in_declarations = conditional = False
         for k, word in enumerate(self.words.tokens[:-1]):
             text, before, behind = word.text, self.words.tokens[k - 1], self.words.tokens[k + 1]
-            if max(len(self._brackets), len(self._open)) > syntax.DEEPEST_NESTING:
-                self.words.fail(f"this is nested more than {syntax.DEEPEST_NESTING} deep", word.at)
             # What is too large would end the process inside of rumoca.
             is_size = before.text == ":" or (before.text == "[" and self.words.tokens[k - 2].kind in _NAMES)
             if word.kind == "number" and is_size and float(text) > MOST_ELEMENTS:
@@ -97,11 +93,6 @@ class Outline:
                 self.words.p = k + 1
                 read = self.annotations.setdefault(self._open[-1].path, {})
                 read[text] = self.words.modifications() or Modification(word.at)
-            elif text == "annotation" and (before.text == ";" or self.words.tokens[k - 2].text in CLASSES):
-                self.words.p = k
-                self.words.skip_annotation()
-                if self.words.now.text == ";" and self.words.behind.text != "end":
-                    self.stray.append((word.at, self.words.now.at + 1))
             self._declare(k, in_declarations)
             begins = is_head or (begins and text == "else") or (is_outside and text in _BEGINNINGS)
 
@@ -157,11 +148,11 @@ class Outline:
             if text in bracket.names:
                 self.source.fail(word.at, f"{text} gets two values; remove one")
             bracket.names.add(text)
-            self.changes.append((word, bracket.path))
+            self._changes.append((word, bracket.path))
 
     def check(self) -> None:
         """Refuse modifications of what is not there, which rumoca passes over."""
-        for word, (kind, *path) in self.changes:
+        for word, (kind, *path) in self._changes:
             for name in (*path, word.text):
                 members = self._members(kind, ())
                 if members is not None and name not in members:

@@ -19,16 +19,14 @@ from dae_sdc.modelica.front_end import flattened
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.outline import Outline
 from dae_sdc.modelica.parser import MODELS, parse
-from dae_sdc.modelica.roots import converted
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Modification, Source, similar
 from dae_sdc.modelica.values import Values
 from dae_sdc.modelica.writer import event_text
 from dae_sdc.options import MODELICA_READERS, READER_VARIABLE, Reading, about, option, takes
 from dae_sdc.registry import nearest_file
-from dae_sdc.sharing import one_at_a_time, tell
+from dae_sdc.sharing import one_at_a_time
 
-DUMMY: Final = "dummy_state"  # The unknown, which stays 0, of a model that has none.
 LARGEST_FILE: Final = 20_000_000  # Largest number of bytes of a file.
 
 # What messages say where the other reader may do better.
@@ -155,7 +153,6 @@ def _read(source: Source, given: Reading) -> Model:
 
 
 def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> Model:
-    source = converted(source, given.libraries)
     name, outline = given.name, Outline(source)
     if name is None or not given.libraries:
         name = _fitting(source, outline.models, name)
@@ -231,8 +228,8 @@ class _Builder:
             rows.append((item.at, unique, item.expression))
         graph = self.values.graph
         if not rows and not model.names:  # What is solved has an equation; other tools add a state, too.
-            model.variable(DUMMY, 0.0, fixed=True)
-            rows.append((0, DUMMY, graph.variable(DUMMY, 1)))
+            model.variable("dummy_state", 0.0, fixed=True)
+            rows.append((0, "dummy_state", graph.variable("dummy_state", 1)))
         if flat.initial and self.values.initial is not None:
             what = "initial() chooses among equations on which initial equations depend"
             self.fail(self.values.initial, f"{what}; write the start values")
@@ -257,16 +254,14 @@ class _Builder:
 
     def chosen(self, name: str | None) -> ClassDefinition:
         """The class to read; raises InputError if there is none, or several with the name."""
-        models: dict[str, ClassDefinition] = {}
-        passed_over = dict[str, bool]()
-        stack = [(self.library.root, False)]
+        models, stack = dict[str, ClassDefinition](), [self.library.root]
         while stack:
-            item, is_inside = stack.pop()  # of a class that is no package
+            item = stack.pop()
             if item.kind in MODELS:
                 models[item.path()] = item
-                passed_over[item.path()] = item.partial or is_inside
-            is_inside = is_inside or item.kind != "package"
-            stack += [(inner, is_inside) for inner in item.classes.values()][::-1]
+            stack += [*item.classes.values()][::-1]
+        around = {path: [*item.outward()][1] for path, item in models.items()}
+        passed_over = {path: item.partial or around[path].kind != "package" for path, item in models.items()}
         return models[_fitting(self.source, passed_over, name)]
 
     # Unknowns and parameters
@@ -344,9 +339,7 @@ class _Builder:
         dt = settings.get("Interval")
         if dt is None and settings.get("NumberOfIntervals", 0.0) >= 1:
             dt = (stop - start) / settings["NumberOfIntervals"]
-        if stop == start:  # where initial values are asked for
-            where = self.source.error(annotation.at, f"the experiment ends where it starts, at {start:g}")
-            tell(f"{where}; its length is taken as 1")
+        if stop == start:  # as where initial values alone are asked for
             stop, dt = start + 1.0, None
         if stop < start or (dt is not None and not 0 < dt <= stop - start):
             self.fail(annotation.at, "an experiment needs StartTime <= StopTime and 0 < Interval within them")

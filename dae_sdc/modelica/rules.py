@@ -58,7 +58,7 @@ def _product(values: Values, item: Operation, scope: Scope) -> Value:
             over = [arithmetic.together(lambda *both: graph.product(both), pair, "factor")]
         else:
             over.append(value)
-    values.spend(arithmetic.work_of(over), item.at)
+    values.spend(sum(map(arithmetic.work_of, over, over[1:])), item.at)
     return graph.product(over)
 
 
@@ -353,9 +353,6 @@ _CALLS: Final[dict[str, Rule]] = {
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill"), _filled),
     "cat": _joined,
-    "ndims": lambda values, item, scope: values.graph.constant(
-        len(arithmetic.sizes(*_arguments(values, item, scope, 1)))
-    ),
     "vector": lambda values, item, scope: arithmetic.elements(*_arguments(values, item, scope, 1)),
     "matrix": lambda values, item, scope: arithmetic.as_matrix(*_arguments(values, item, scope, 1)),
     "scalar": lambda values, item, scope: arithmetic.scalar(*_arguments(values, item, scope, 1)),
