@@ -64,7 +64,7 @@ def _unassigned(values: Values, component: Component, function: ClassDefinition,
     """What a variable of a function is before it is assigned, in the form that it has."""
     kind = values.library.find(component.type, function)
     nothing = values.graph.parameter(NOTHING)
-    value: Value = {"Boolean": values.condition_of(nothing), "String": ""}.get(str(kind), nothing)
+    value: Value = values.condition_of(nothing) if kind == "Boolean" else nothing
     if isinstance(kind, ClassDefinition) and kind.kind == "record":
         parts = values.library.components(kind)
         value = {part.name: _unassigned(values, part, kind, scope) for part in parts}
