@@ -312,3 +312,16 @@ def test_a_model_says_where_rumoca_has_read_it() -> None:
     text = "model M Real x(start = 1, fixed = true); equation der(x) = -x; end M;"
     references = [read_modelica_text(text, reader=reader).reference for reader in ("own", "rumoca")]
     assert references == ["", "(read by rumoca)"]
+
+
+def test_a_function_as_an_argument_begins_no_class_of_a_library(tmp_path: Path) -> None:
+    (tmp_path / "Lib").mkdir()
+    (tmp_path / "Lib" / "package.mo").write_text("""within ; package Lib
+  partial function shape input Real u; output Real y; end shape;
+  function line extends shape; input Real a; algorithm y := a*u; end line;
+  function at_two input shape f; output Real y; algorithm y := f(2); end at_two;
+  model Unused Real x; equation x = at_two(function line(a=String(1), b=String(2))); end Unused;
+  model Used Real x; equation x = time; assert(x < 3, "high"); end Used;
+end Lib;""")
+    model = read_modelica_text("model M Lib.Used used; end M;", libraries=[tmp_path])
+    assert model.names == ("used.x",)

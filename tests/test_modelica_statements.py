@@ -398,3 +398,97 @@ def test_what_has_no_meaning_is_refused(text: str, words: str) -> None:
     with pytest.raises(InputError) as caught:
         read_modelica_text(f"model M {text} end M;", reader="own")
     assert words in str(caught.value)
+
+
+def test_a_model_without_unknowns_gets_one_that_stays_zero() -> None:
+    text = "model M parameter Real p = 2; constant Real q = 3; final parameter Real r = 2*p; end M;"
+    model = read_modelica_text(text, reader="own")
+    assert model.names == ("dummy_state",)
+    assert model.parameter_names == ("p",)
+    assert ds.solve(model, rtol=1e-6).u[-1, 0] == 0.0
+
+
+def test_a_model_inside_of_another_is_read_by_its_name_alone() -> None:
+    text = "package P model A model B Real x = 1; end B; Real y = 2; end A; model C Real b = 3; end C; end P;"
+    assert read_modelica_text(text).names == ("b",)
+    for name in ("P.A.B", "B"):
+        for reader in ("own", "rumoca"):
+            assert read_modelica_text(text, name=name, reader=reader).names == ("x",)
+    # A name that several have is that of the one in a package.
+    text = "package P model A model C Real x = 1; end C; Real y = 2; end A; model C Real b = 3; end C; end P;"
+    assert read_modelica_text(text, name="C").names == ("b",)
+
+
+def test_an_experiment_that_ends_where_it_starts_takes_one_second() -> None:
+    text = "model M Real x = 1; annotation(experiment(StartTime=2, StopTime=2, Interval=0)); end M;"
+    model = read_modelica_text(text, reader="own")
+    assert model.interval == (2.0, 3.0)
+    assert model.dt is None
+
+
+@pytest.mark.parametrize("condition", ["false", "true", "{true, 2 > 3}", "terminal()"])
+def test_what_always_or_never_holds_begins_no_event(condition: str) -> None:
+    text = f"""model M
+  Real x = time, n(start=1);
+equation
+  when x > 0.5 then
+    n = 2;
+  elsewhen {condition} then
+    n = 3;
+  end when;
+end M;"""
+    solution = ds.solve(read_modelica_text(text, reader="own"), rtol=1e-6)
+    assert solution.at(0.4)["n"] == pytest.approx(1.0)
+    assert solution["n"][-1] == pytest.approx(2.0)
+
+
+FIELDS = """
+package P
+  record R
+    Real a[2];
+    Real b;
+    Boolean high;
+  end R;
+  function make
+    input Real x;
+    output R r;
+  algorithm
+    r.a[1] := x;
+    r.a[2] := 2*x;
+    r.b := r.a[1] + r.a[2];
+    r.high := x > 2;
+  end make;
+  function total
+    input Real x;
+    output Real y;
+  protected
+    R r;
+    R other;
+  algorithm
+    if x > 1 then
+      r := make(x);
+      y := r.a[2] + r.b;
+    else
+      other := make(2*x);
+      y := if other.high then 0 else other.b;
+    end if;
+  end total;
+  model M
+    Real y = total(time);
+  end M;
+end P;"""
+
+
+@pytest.mark.parametrize("reader", ["own", "rumoca"])
+def test_fields_of_records_in_functions_are_assigned_one_by_one(reader: str) -> None:
+    model = read_modelica_text(FIELDS, reader=reader)
+    solution = ds.solve(model, t_end=2.0, rtol=1e-6)
+    for time, value in ((0.5, 6 * 0.5), (1.5, 5 * 1.5), (2.0, 5 * 2.0)):
+        assert solution.at(time)["y"] == pytest.approx(value, rel=1e-9)
+
+
+def test_false_is_before_true_as_a_subscript() -> None:
+    text = "model M Real u[2] = {time, 2*time}; Real y = u[time > 0.5]; end M;"
+    solution = ds.solve(read_modelica_text(text, reader="own"), rtol=1e-6)
+    assert solution.at(0.4)["y"] == pytest.approx(0.4)
+    assert solution.at(0.8)["y"] == pytest.approx(1.6)

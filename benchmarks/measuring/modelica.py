@@ -70,13 +70,13 @@ def _of_script(path: Path, title: str) -> Iterator[Case]:
     strings, texts = [re.sub(r"\\(.)", r"\1", text) for text in plain], list[str]()
     places = iter(range(len(strings)))
     script = _STRING.sub(lambda _: f'"{next(places)}"', script)
-    for word, place in re.findall(r'\b(loadFile|loadString)\s*\(\s*"(\d+)"', script):
+    runs = re.split(r"(?:^|;)\s*(?:simulate|buildModel)\s*\(", script, flags=re.MULTILINE)
+    for word, place in re.findall(r'\b(loadFile|loadString)\s*\(\s*"(\d+)"', runs[0]):
         inside = strings[int(place)]
         if word == "loadString":
             texts.append(inside)
         elif inside.endswith(".mo") and (file := path.parent / inside).is_file():
             texts.append(file.read_text(encoding="utf-8-sig", errors="replace"))
-    runs = re.split(r"(?:^|;)\s*(?:simulate|buildModel)\s*\(", script, flags=re.MULTILINE)
     model = re.match(r"\s*([\w.]+)([^;]*)", runs[1]) if len(runs) > 1 else None
     if not texts or model is None:
         return

@@ -9,8 +9,8 @@ from typing import Any
 from dae_sdc.expressions.dag import PARAMETER
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, NOTHING, TRUE, Condition, Value
-from dae_sdc.modelica.library import Instance, Scope
-from dae_sdc.modelica.syntax import Call, ClassDefinition, Name, NameParts, Statement, similar
+from dae_sdc.modelica.library import BASIC, Instance, Scope
+from dae_sdc.modelica.syntax import Call, ClassDefinition, Component, Name, NameParts, Statement, similar
 from dae_sdc.modelica.values import Values
 
 
@@ -49,11 +49,8 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             inside[component.name] = values.value(component.modification.value, inner)
         elif component.causality == "input":
             values.fail(call.at, f"{name} needs a value of {component.name}")
-        elif component.sizes and not any(isinstance(size, syntax.Every) for size in component.sizes):
-            counts = [
-                values.integer(size, inner, f"the size of {component.name}") for size in component.sizes
-            ]
-            inside[component.name] = arithmetic.filled(values.graph.parameter(NOTHING), counts)
+        elif not is_record and (component.sizes or str(component.type) not in BASIC):
+            inside[component.name] = _unassigned(values, component, function, inner)
     if is_record:
         return [inside]
     carry_out(values, [item for part in function.algorithms for item in part], inner)
@@ -61,6 +58,19 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
         if output not in inside or _is_open(values, inside[output]):
             values.fail(function.at, f"function {name} gives {output} no value; add an algorithm")
     return [inside[output] for output in outputs]
+
+
+def _unassigned(values: Values, component: Component, function: ClassDefinition, scope: Scope) -> Value:
+    """What a variable of a function is before it is assigned, in the form that it has."""
+    kind = values.library.find(component.type, function)
+    nothing = values.graph.parameter(NOTHING)
+    value: Value = values.condition_of(nothing) if kind == "Boolean" else nothing
+    if isinstance(kind, ClassDefinition) and kind.kind == "record":
+        parts = values.library.components(kind)
+        value = {part.name: _unassigned(values, part, kind, scope) for part in parts}
+    what, sizes = f"the size of {component.name}", component.sizes
+    counts = [0 if isinstance(size, syntax.Every) else values.integer(size, scope, what) for size in sizes]
+    return arithmetic.filled(value, counts) if counts else value
 
 
 def _is_open(values: Values, value: Value) -> bool:

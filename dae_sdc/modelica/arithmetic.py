@@ -361,15 +361,10 @@ def together(function: Callable[..., Any], values: Sequence[Value], what: str) -
     return [together(function, parts, what) for parts in zip(*values, strict=True)]
 
 
-def work_of(factors: list[Value]) -> int:
-    """Number of products of numbers in a product of arrays."""
-    shape, work = sizes(factors[0]), 0
-    for factor in factors[1:]:
-        other = sizes(factor)
-        inner = other[1:] if shape else other
-        work += math.prod(shape) * math.prod(inner)
-        shape = [*shape[:-1], *inner] if other else shape
-    return work
+def work_of(a: Value, b: Value) -> int:
+    """Number of products of numbers in the product of two numbers or arrays."""
+    shared = len(b) if isinstance(a, list) and isinstance(b, list) else 1
+    return math.prod([*sizes(a), *sizes(b)]) // max(shared, 1)
 
 
 def filled(value: Value, counts: list[int]) -> Value:

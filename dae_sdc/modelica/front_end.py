@@ -75,10 +75,11 @@ def compiled(
             raise InputError(f"the library {root} is no directory; give the one in which Modelica/ lies")
     text, word = outline.source.text, name
     outline.check()
-    if _TABLES.search(text) and not _DEFINED.search(text):  # which rumoca takes for external functions
-        text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
     is_there = _DEFINED.search(text) or any([*Path(root).glob("Modelica*")] for root in roots)
-    if not is_there and _STANDARD.search(text):
+    lacks_standard = not is_there and _STANDARD.search(text)
+    if lacks_standard or (_TABLES.search(text) and not _DEFINED.search(text)):  # external in the library
+        text = _TABLES.sub(lambda match: match[0].replace(".", "_"), text) + "\n" + TABLE_BLOCKS
+    if lacks_standard:
         types = STANDARD.partition("package SI\n")[2].partition("end SI;")[0]  # which it does not inherit
         text += "\n" + STANDARD.replace("extends Modelica.Units.SI;", types)
     around = _around(text)
@@ -278,13 +279,14 @@ class _Tree:
             for part in item[key]:
                 default, place, sizes = part["default"], self.at(part), self.read(part["shape_expr"])
                 value = None if default is None else Modification(place, self.read(default))
-                type_name = Name(place, [(part["type_name"] if part["type_name"] in _TYPES else "Real", [])])
+                is_known = part["type_name"] in (*_TYPES, *self.flat["functions"])  # those of records as well
+                type_name = Name(place, [(part["type_name"] if is_known else "Real", [])])
                 component = syntax.Component(place, part["name"], type_name, sizes, value, "", causality)
                 function.elements.append(component)
         function.external = item["external"] is not None
         # In version 3 of the library elementary functions are external ones.
         short = function.name.removeprefix("Modelica.Math.")
-        function.built_in = function.external and short in (*FUNCTIONS, *TABLES, "Vectors.interpolate")
+        function.built_in = function.external and short in (*FUNCTIONS, *TABLES)
         function.algorithms = [self.read(item["body"])]
         return function
 
@@ -398,7 +400,9 @@ class _Tree:
             if word.startswith("AssertionLevel."):
                 return syntax.Text(at, word)
             return syntax.Number(at, str(self._literals[word]))
-        return Name(at, [(word, self.read(item["subscripts"]))])
+        # In functions, names have dots before fields of records.
+        *around, last = [word] if word in self.flat["variables"] else word.split(".")
+        return Name(at, [*((each, []) for each in around), (last, self.read(item["subscripts"]))])
 
     def call(self, item: Node, name: str, arguments: list[Node]) -> syntax.Call:
         at = self.at(item)
@@ -450,20 +454,16 @@ _READERS: Final[dict[str, Callable[[_Tree, Node], Any]]] = {
     "Expr": lambda tree, item: tree.read(item["expr"]),
     "Tuple": lambda tree, item: syntax.Results(tree.at(item), [*map(tree.read, item["elements"])]),
     "FieldAccess": lambda tree, item: syntax.Field(tree.at(item), tree.read(item["base"]), item["field"]),
-    "Range": lambda tree, item: syntax.Range(
-        tree.at(item), tree.read([item[word] for word in ("start", "step", "end") if item[word] is not None])
-    ),
-    "ArrayComprehension": lambda tree, item: syntax.Array(
-        tree.at(item), [tree.read(item["expr"])], tree.read(item["indices"])
-    ),
-    "FunctionCallOutputs": lambda tree, item: syntax.Equal(
-        tree.at(item), syntax.Results(tree.at(item), tree.read(item["outputs"])), tree.read(item["function"])
-    ),
 }
 # Every other kind with the nodes that it may become, each with the parts of rumoca's form in its order.
 _FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
     "If": [(syntax.If, "branches", "else_branch"), (syntax.IfEquation, "cond_blocks", "else_block")],
     "Conditional": [(syntax.IfEquation, "branches", "else_branch")],
+    "Range": [(lambda at, *bounds: syntax.Range(at, [*filter(None, bounds)]), "start", "step", "end")],
+    "ArrayComprehension": [(lambda at, part, *each: syntax.Array(at, [part], *each), "expr", "indices")],
+    "FunctionCallOutputs": [
+        (lambda at, outputs, call: syntax.Equal(at, syntax.Results(at, outputs), call), "outputs", "function")
+    ],
     **{kind: [(syntax.Every,)] for kind in ("Empty", "Colon")},
     "StringConversion": [(partial(syntax.Text, value="..."),)],
     "Reinit": [(partial(syntax.Equal, reinit=True), word, "value") for word in ("state", "variable")],

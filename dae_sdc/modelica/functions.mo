@@ -87,3 +87,10 @@ end semiLinear;
 package SI = Modelica.Units.SI;
 
 package SIunits = Modelica.Units.SI;
+
+function ndims
+  input Real A "an array of any number of dimensions";
+  output Integer n;
+algorithm
+  n := size(size(A), 1);
+end ndims;

@@ -48,7 +48,7 @@ class Outline:
 
     def __init__(self, source: Source) -> None:
         self.source, self.words = source, ClassParser(source)
-        self.models: dict[str, bool] = {}  # Whether each is partial, by its path in packages.
+        self.models: dict[str, bool] = {}  # Whether each is partial, or inside of another, by its path.
         self.conditions: set[str] = set()  # The names in conditions of components.
         self.annotations: dict[str, dict[str, Modification]] = {}
         self.classes: list[_Class] = []  # The inner ones first.
@@ -59,8 +59,6 @@ class Outline:
         in_declarations = conditional = False
         for k, word in enumerate(self.words.tokens[:-1]):
             text, before, behind = word.text, self.words.tokens[k - 1], self.words.tokens[k + 1]
-            if max(len(self._brackets), len(self._open)) > syntax.DEEPEST_NESTING:
-                self.words.fail(f"this is nested more than {syntax.DEEPEST_NESTING} deep", word.at)
             # What is too large would end the process inside of rumoca.
             is_size = before.text == ":" or (before.text == "[" and self.words.tokens[k - 2].kind in _NAMES)
             if word.kind == "number" and is_size and float(text) > MOST_ELEMENTS:
@@ -78,7 +76,8 @@ class Outline:
             elif text == "end" and behind.text in ("if", "when") and around:
                 around.pop()
             is_head = bool(around) and text == "then" and is_outside and head >= 0
-            is_class = text in CLASSES and before.text != "end" and behind.kind in _NAMES
+            # In brackets a function is an argument of another one.
+            is_class = text in CLASSES and before.text not in ("end", "(", ",") and behind.kind in _NAMES
             if is_head:
                 around[-1].append((head, word.at))
                 head = -1
@@ -100,8 +99,8 @@ class Outline:
     def _begin(self, k: int, is_partial: bool) -> None:
         kind, name = self.words.tokens[k], self.words.tokens[k + 1].text
         path = f"{self._open[-1].path}.{name}" if self._open else name
-        if kind.text in MODELS and all(each.kind == "package" for each in self._open):
-            self.models[path] = is_partial
+        if kind.text in MODELS:
+            self.models[path] = is_partial or any(each.kind != "package" for each in self._open)
         if self._open:
             self._open[-1].members[name] = path
         new = _Class(kind.text, path, kind.at)

@@ -436,14 +436,13 @@ class ClassParser(EquationParser):
             self.refuse()
         definition.built_in, definition.external = self.note() == "builtin", True
         if not definition.built_in and self.behind.text == "=":
-            at, left = self.now.at, self.name()
-            self.take()
-            right = self.expression()
+            equation: Any = self._equation(False)
+            right = equation.right
             if isinstance(right, syntax.Call) and (word := str(right.function)) in FUNCTIONS:
                 # Not by its word alone, which may be the name of the function itself.
-                right.function = syntax.Name(at, [("Modelica", []), ("Math", []), (word, [])])
+                right.function = syntax.Name(right.at, [("Modelica", []), ("Math", []), (word, [])])
                 definition.built_in = definition.name == str(right.function)
-                definition.algorithms.append([syntax.Equal(at, left, right)])
+                definition.algorithms.append([equation])
                 definition.external = False
         while self.now.text != ";" and self.now.kind != "end":
             self.take()
@@ -552,9 +551,11 @@ class ClassParser(EquationParser):
 
     def _annotation(self, definition: syntax.ClassDefinition) -> None:
         """Parse an annotation if there is one; only experiment and documentation are kept."""
-        outer, end = self.skip_annotation(), self.p
-        for at in outer:
+        begin = self.p
+        self.skip_annotation()
+        end = self.p
+        for at in range(begin, end):
             text, self.p = self.tokens[at].text, at + 1
-            if text in READ_ANNOTATIONS and self.now.text == "(":
+            if text in READ_ANNOTATIONS and self.now.text == "(" and self.tokens[at - 1].text in ("(", ","):
                 definition.annotations[text] = self.modifications() or syntax.Modification(at)
         self.p = end

@@ -227,6 +227,9 @@ class _Builder:
             counts[unique] = 1
             rows.append((item.at, unique, item.expression))
         graph = self.values.graph
+        if not rows and not model.names:  # What is solved has an equation; other tools add a state, too.
+            model.variable("dummy_state", 0.0, fixed=True)
+            rows.append((0, "dummy_state", graph.variable("dummy_state", 1)))
         if flat.initial and self.values.initial is not None:
             what = "initial() chooses among equations on which initial equations depend"
             self.fail(self.values.initial, f"{what}; write the start values")
@@ -251,14 +254,15 @@ class _Builder:
 
     def chosen(self, name: str | None) -> ClassDefinition:
         """The class to read; raises InputError if there is none, or several with the name."""
-        models: dict[str, ClassDefinition] = {}
-        stack = [self.library.root]
+        models, stack = dict[str, ClassDefinition](), [self.library.root]
         while stack:
             item = stack.pop()
             if item.kind in MODELS:
                 models[item.path()] = item
-            stack += [inner for inner in item.classes.values() if item.kind == "package"][::-1]
-        return models[_fitting(self.source, {path: item.partial for path, item in models.items()}, name)]
+            stack += [*item.classes.values()][::-1]
+        around = {path: [*item.outward()][1] for path, item in models.items()}
+        passed_over = {path: item.partial or around[path].kind != "package" for path, item in models.items()}
+        return models[_fitting(self.source, passed_over, name)]
 
     # Unknowns and parameters
 
@@ -335,8 +339,10 @@ class _Builder:
         dt = settings.get("Interval")
         if dt is None and settings.get("NumberOfIntervals", 0.0) >= 1:
             dt = (stop - start) / settings["NumberOfIntervals"]
-        if stop <= start or (dt is not None and not 0 < dt <= stop - start):
-            self.fail(annotation.at, "an experiment needs StartTime < StopTime and 0 < Interval within them")
+        if stop == start:  # as where initial values alone are asked for
+            stop, dt = start + 1.0, None
+        if stop < start or (dt is not None and not 0 < dt <= stop - start):
+            self.fail(annotation.at, "an experiment needs StartTime <= StopTime and 0 < Interval within them")
         return (start, stop), dt
 
     def documentation(self, definition: ClassDefinition) -> str:
@@ -348,15 +354,16 @@ class _Builder:
 
 
 def _fitting(source: Source, models: Mapping[str, bool], name: str | None) -> str:
-    """The path of the model with a name, or of the last one that is not partial; an error without one."""
+    """The path of the model with a name, or of the last one that is not passed over; an error without one."""
     if name is not None:
         fitting = [name] if name in models else [path for path in models if path.endswith(f".{name}")]
+        fitting = [path for path in fitting if not models[path]] or fitting
         if len(fitting) != 1:
             hint = similar(name, [*models, *(path.rpartition(".")[2] for path in models)]) or _listed(models)
             number = "several models" if fitting else "no model"
             raise InputError(f"{source.file} has {number} {name}{hint}")
         return fitting[0]
-    whole = [path for path, partial in models.items() if not partial]
+    whole = [path for path, is_passed_over in models.items() if not is_passed_over]
     if not whole:
         source.fail(0, "there is no model in this text; write model NAME ... end NAME;")
     return whole[-1]

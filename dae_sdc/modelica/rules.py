@@ -14,14 +14,14 @@ from dae_sdc.modelica.algorithms import results
 from dae_sdc.modelica.arithmetic import FALSE, SIMPLIFIED, TRUE, Condition, Value
 from dae_sdc.modelica.library import TABLES, Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
-from dae_sdc.modelica.tables import interpolated, of_table
+from dae_sdc.modelica.tables import of_table
 from dae_sdc.modelica.values import AT_START, NOT_DISCRETE, Rule, Values, scopes
 from dae_sdc.modelica.writer import event_text
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
 
 _NO_FUNCTIONS: Final = (
-    "delay terminal reinit cardinality previous hold spatialDistribution "
+    "delay reinit cardinality previous hold spatialDistribution "
     "String actualStream inStream getInstanceName subSample superSample assert terminate"
 ).split()
 
@@ -58,7 +58,7 @@ def _product(values: Values, item: Operation, scope: Scope) -> Value:
             over = [arithmetic.together(lambda *both: graph.product(both), pair, "factor")]
         else:
             over.append(value)
-    values.spend(arithmetic.work_of(over), item.at)
+    values.spend(sum(map(arithmetic.work_of, over, over[1:])), item.at)
     return graph.product(over)
 
 
@@ -337,6 +337,7 @@ _CALLS: Final[dict[str, Rule]] = {
     "initial": _initial,
     **dict.fromkeys(("edge", "change"), _changed),
     "sample": _sample,
+    "terminal": lambda values, item, scope: FALSE,  # What a model does at its end changes no values before.
     "Real": lambda values, item, scope: values.as_number(_arguments(values, item, scope, 1)[0], item.at),
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
@@ -347,15 +348,11 @@ _CALLS: Final[dict[str, Rule]] = {
     ),
     "diff": _diff,
     "piecewise": _piecewise,
-    "Modelica.Math.Vectors.interpolate": interpolated,
     **dict.fromkeys(TABLES, of_table),
     **dict.fromkeys(("min", "max", "sum", "product"), _reduced),
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill"), _filled),
     "cat": _joined,
-    "ndims": lambda values, item, scope: values.graph.constant(
-        len(arithmetic.sizes(*_arguments(values, item, scope, 1)))
-    ),
     "vector": lambda values, item, scope: arithmetic.elements(*_arguments(values, item, scope, 1)),
     "matrix": lambda values, item, scope: arithmetic.as_matrix(*_arguments(values, item, scope, 1)),
     "scalar": lambda values, item, scope: arithmetic.scalar(*_arguments(values, item, scope, 1)),

@@ -201,7 +201,8 @@ package Modelica
         input Modelica.Blocks.Types.Smoothness smoothness = Modelica.Blocks.Types.Smoothness.LinearSegments;
         input Modelica.Blocks.Types.Extrapolation extrapolation = Modelica.Blocks.Types.Extrapolation.LastTwoPoints;
         output Real yi;
-        external "builtin" yi = interpolate(x, y, xi, smoothness, extrapolation);
+      algorithm
+        yi := Modelica_Blocks_Tables_value("", "", {{x[i], y[i]} for i in 1:size(x, 1)}, 2, xi, smoothness, extrapolation);
       end interpolate;
     end Vectors;
   end Math;

@@ -200,15 +200,13 @@ class Words:
         plain = self.take().text[1:-1]
         return re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[1]), plain, flags=re.DOTALL)
 
-    def skip_annotation(self) -> list[int]:
-        """Skip an annotation if there is one; returns the indices of the words in no brackets within it."""
-        outer = list[int]()
+    def skip_annotation(self) -> None:
+        """Skip an annotation if there is one."""
         if not self.takes("annotation"):
-            return outer
+            return
         begin, stack = self.now, [")"]
         self.need("(", "behind annotation")
         while stack:
-            outer += [self.p] if len(stack) == 1 else []
             token = self.take()
             if token.kind == "end" or (token.text == ";" and stack[-1] != "]"):
                 self.fail("the brackets of an annotation that begin here are never closed", begin.at)
@@ -216,7 +214,6 @@ class Words:
                 stack.append(CLOSING[token.text])
             elif token.text in (")", "]", "}") and token.text != stack.pop():
                 self.fail(f"{token.text} closes another bracket", token.at)
-        return outer
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         """Raise InputError with the line of a place of the text, that of the next word if not given."""

@@ -76,16 +76,6 @@ class _Table:
         return meet, rows
 
 
-def interpolated(values: Values, item: Call, scope: Scope) -> int:
-    """A value between two vectors of the same length, which two more arguments may tell how to find."""
-    places, heights, x, *form = (values.value(part, scope) for part in item.arguments)
-    if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
-        values.fail(item.at, "interpolate needs two vectors of the same length and a number")
-    table = _Table(values, item, scope, form or [values.graph.one, values.graph.constant(2)])
-    columns = [[values.as_number(each, item.at) for each in part] for part in (places, heights)]
-    return table.value(columns[0], columns[1], values.as_number(x, item.at))
-
-
 def of_table(values: Values, item: Call, scope: Scope) -> int:
     """The value of a column of a table at a number, or that of a table of two numbers."""
     at = item.at

@@ -364,6 +364,8 @@ class Values:
             return range(size)
         inside = scope.inner({"end": self.graph.constant(size)})
         value, what = self.value(subscript, inside), f"the subscript of {name}"
+        if isinstance(value, Condition) and size == 2:  # false is before true
+            return [self.graph.opposite(value), value]
         several = isinstance(value, list)
         if not several and self.graph.mark[self.as_number(value, subscript.at)] & MOVING:
             about = {"message": f"{what} leaves it", "terminal": True, "success": False}
