@@ -18,7 +18,7 @@ from dae_sdc.cli import main
 from dae_sdc.control.events import AcceptedStep
 from dae_sdc.control.singular import STEPS_REMEMBERED, RecentSteps, watched
 from dae_sdc.errors import InputError
-from dae_sdc.structure.determinants import Determinants, null_rows
+from dae_sdc.structure.determinants import Determinants, Follower, null_rows
 from dae_sdc.structure.parabola import foretold
 
 RATES = {"rtol": 1e-7}
@@ -347,7 +347,7 @@ def test_determinants_are_those_of_the_matrix(size: int) -> None:
     form = model.form()
     found = Determinants(model, form.states)
     u, p = np.ones(len(form.states)), np.empty(0)
-    follower = found.follower(SimpleNamespace(packed_parameters=p))
+    follower = Follower(found, SimpleNamespace(packed_parameters=p))
     first, second = (follower.values((t, u, u)) for t in (1.0, -0.5))
     # Equations and unknowns of a block may come in any order; large ones are in units of the first.
     assert len(first) == 1 and second[0] / first[0] == pytest.approx((-0.5) ** size, rel=1e-12)
@@ -363,7 +363,7 @@ def test_followers_keep_signs_of_their_own() -> None:
     form = model.form()
     found = Determinants(model, form.states)
     u, problem = np.ones(len(form.states)), SimpleNamespace(packed_parameters=np.empty(0))
-    one, other = found.follower(problem), found.follower(problem)
+    one, other = Follower(found, problem), Follower(found, problem)
     one.begin((1.0, u, u))
     other.begin((-1.0, u, u))
     signs = [follower._memory.arrays["signs"] for follower in (one, other)]

@@ -114,7 +114,7 @@ def watched(problem: Any) -> Watched | None:
         of_model, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
         if key not in of_model:
             of_model[key] = Determinants(model, states)
-        return of_model[key].follower(problem) if len(of_model[key]) else None
+        return Follower(of_model[key], problem) if len(of_model[key]) else None
     return _SaddleDeterminant(problem) if isinstance(problem, QuasilinearProblem) else None
 
 

@@ -423,9 +423,7 @@ class SwitchingEquations(FormEquations):
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
         """Times at which a condition changes that depends on time alone."""
-        if not len(_jumps(self).timed):
-            return ()
-        return _timetable(self, t0, t_end).between(t0, t_end)
+        return _timetable(self, t0, t_end).between(t0, t_end) if len(_jumps(self).timed) else ()
 
 
 def _jumps(problem: SwitchingEquations) -> Jumps:
@@ -452,12 +450,10 @@ def _borders(problem: SwitchingEquations, u: Any, t: float, parameters: Vector) 
 
 def _find_levels(problem: SwitchingEquations, u: MeshDAE, t: float, parities: Any, values: Vector) -> None:
     """Write the values of floors, outer ones after those in their arguments."""
-    jumps = _jumps(problem)
-    places = jumps.watched[jumps.levels]
+    places = _jumps(problem).watched[_jumps(problem).levels]
     values[places] = np.floor(_borders(problem, u, t, _with_jump_values(problem, None))[1])
     for _ in range(len(places)):
-        parameters = _with_jump_values(problem, (0.0, *values.tolist()))
-        arguments = _borders(problem, u, t, parameters)[1]
+        arguments = _borders(problem, u, t, _with_jump_values(problem, (0.0, *values.tolist())))[1]
         levels = np.floor(arguments)
         # At a border rounding may have put the argument on the side that is left.
         other = levels + np.where(arguments - levels > 0.5, 1.0, -1.0)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.memory import ArrayMemory
-from dae_sdc.expressions.codegen import Compiled, compile_program
+from dae_sdc.expressions.codegen import compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf, name_of
-from dae_sdc.expressions.graph import Graph, Input, Program
+from dae_sdc.expressions.graph import Graph, Input
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse, regular_by_rounding
 from dae_sdc.structure.rank import equilibration
@@ -112,10 +111,6 @@ class Determinants:
         """Number of determinants that change along a solution."""
         return len(self._blocks)
 
-    @cached_property
-    def _compiled(self) -> Compiled:
-        return compile_program(self._program, "residual")
-
     def _given(self, leaf: Leaf) -> Input | None:
         if leaf.kind != "u":
             return Input(leaf.kind, leaf.index)
@@ -145,24 +140,14 @@ class Determinants:
                 blocks.append(_Block(rows, cols, places, nodes))
         return blocks
 
-    def follower(self, problem: Any) -> Follower:
-        """A :class:`Follower` of the determinants along a run of a problem."""
-        return Follower(self, problem)
-
     # --- rank deficiency ------------------------------------------------------------------------------------
-
-    @cached_property
-    def _entries(self) -> Program:
-        return self._graph.program([node for block in self._blocks for node in block.nodes], self._given)
 
     def matrix(self, at: int, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
         """The entries of a block, shape (k, k)."""
         block = self._blocks[at]
-        first = sum(len(other.nodes) for other in self._blocks[:at])
-        entries = self._entries.evaluate(self._entries.arguments(t, u, du, p))
-        matrix = np.zeros((len(block.rows), len(block.rows)))
+        entries, matrix = self._graph.program(block.nodes, self._given), np.zeros((len(block.rows),) * 2)
         i, j = np.array(block.places, dtype=np.int64).T
-        matrix[i, j] = entries[first : first + len(block.nodes)]
+        matrix[i, j] = entries.evaluate(entries.arguments(t, u, du, p))
         return matrix
 
     @one_at_a_time
@@ -194,8 +179,8 @@ class Determinants:
                 arrays = [u if source.kind == "u" else du for _, u, du in (place, *others)]
                 value, *nearby = (float(array[source.index]) for array in arrays)
                 unknowns.append((name_of(self._names[leaf.index], leaf.order), rounded(value, nearby)))
-        names = tuple(self._equation_names[i] for i in rows)
-        return Deficiency(what, size - nullity, size, names, tuple(unknowns))
+        equations = tuple(self._equation_names[i] for i in rows)
+        return Deficiency(what, size - nullity, size, equations, tuple(unknowns))
 
 
 class Follower:
@@ -203,13 +188,13 @@ class Follower:
 
     def __init__(self, of: Determinants, problem: Any) -> None:
         self._determinants, self._problem, self.needs_derivatives = of, problem, of.needs_derivatives
-        compiled, expanded, blocks, n = of._compiled, of._expanded, of._blocks, len(of._place)
+        compiled, blocks, n = compile_program(of._program, "residual"), of._blocks, len(of._place)
         own = self._own = importlib.import_module("dae_sdc.structure.following")
-        count, large = len(blocks), blocks[expanded:]
+        count, large = len(blocks), blocks[of._expanded :]
         side = max((len(block.rows) for block in large), default=0)
         heads = [(len(block.rows), block.places) for block in large]
         layout = [[size, len(places), *(i * size + j for i, j in places)] for size, places in heads]
-        structure = own.FollowerMemory(program=compiled.address, n=n, count=count, expanded=expanded)
+        structure = own.FollowerMemory(program=compiled.address, n=n, count=count, expanded=of._expanded)
         sizes = {
             **{"out": len(compiled.program.outputs), "matrix": side * side, "last": 2 * n, "middle": 2 * n},
             **{"ends": 3 * count, "between": count, "units": count, "times": 3},
@@ -236,8 +221,7 @@ class Follower:
 
     def follow(self, place: Place) -> int:
         """Advance to the end of a step; the sum of its marks."""
-        t, u, du = place
-        return self.follow_all(np.array([t]), u[None], du[None])[1]
+        return self.follow_all(*(np.array([part]) for part in place))[1]
 
     def follow_all(self, t: Vector, u: Vector, du: Vector) -> tuple[int, int]:
         """Advance to the ends of steps until one has marks; the number of steps, and the sum of its marks."""

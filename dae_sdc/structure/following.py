@@ -117,17 +117,15 @@ def advance(own: Any, p: Any, t: Any, u_at: Any, du_at: Any, deep: Any) -> Any:
         last[i], last[n + i] = u[i], du[i]
     evaluate(own, p, 0.5 * (times[1] + t), own.middle, own.middle + 8 * n, own.between)
     evaluate(own, p, t, u_at, du_at, own.ends + 16 * count)
-    marks = 0
-    between, signs = doubles(own.between), doubles(own.signs)
+    marks, between, signs = 0, doubles(own.between), doubles(own.signs)
     a, b = times[1] - times[0], times[2] - times[1]
     for k in range(count):
         first, second, third = ends[k], ends[count + k], ends[2 * count + k]
-        sign = signs[k]
+        sign, inside = signs[k], between[k]
         if np.isfinite(third) and third != 0.0:
             if sign * third < 0.0:
                 marks |= TURNED
             signs[k] = np.sign(third)
-        inside = between[k]
         if sign * inside < 0.0:
             marks |= TURNED
         h = 0.5 * b
@@ -148,8 +146,8 @@ def follow(address: Any, p: Any, times: Any, u: Any, du: Any, deep: Any) -> Any:
     """Advance along steps until one has marks; the number of these steps, and the sum of its marks."""
     own, size = follower_at(address), 8 * u.shape[1]
     for k in range(len(times)):
-        place = p.ctypes.data, times[k], u.ctypes.data + size * k, du.ctypes.data + size * k
-        marks = advance(own, *place, deep)
+        state = u.ctypes.data + size * k, du.ctypes.data + size * k
+        marks = advance(own, p.ctypes.data, times[k], *state, deep)
         if marks != 0:
             return k + 1, marks
     return len(times), 0
