@@ -49,7 +49,7 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
             inside[component.name] = values.value(component.modification.value, inner)
         elif component.causality == "input":
             values.fail(call.at, f"{name} needs a value of {component.name}")
-        elif not is_record and (component.sizes or str(component.type) not in BASIC):
+        elif not is_record and (component.sizes or component.type.parts[-1][0] not in BASIC):
             inside[component.name] = _unassigned(values, component, function, inner)
     if is_record:
         return [inside]
@@ -66,7 +66,7 @@ def _unassigned(values: Values, component: Component, function: ClassDefinition,
     nothing = values.graph.parameter(NOTHING)
     value: Value = values.condition_of(nothing) if kind == "Boolean" else nothing
     if isinstance(kind, ClassDefinition) and kind.kind == "record":
-        parts = values.library.components(kind)
+        parts = (part for part in values.library.components(kind) if part.causality != "output")
         value = {part.name: _unassigned(values, part, kind, scope) for part in parts}
     what, sizes = f"the size of {component.name}", component.sizes
     counts = [0 if isinstance(size, syntax.Every) else values.integer(size, scope, what) for size in sizes]

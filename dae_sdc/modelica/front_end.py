@@ -400,8 +400,7 @@ class _Tree:
             if word.startswith("AssertionLevel."):
                 return syntax.Text(at, word)
             return syntax.Number(at, str(self._literals[word]))
-        # In functions, names have dots before fields of records.
-        *around, last = [word] if word in self.flat["variables"] else word.split(".")
+        *around, last = [word] if word in self.flat["variables"] else word.split(".")  # before fields
         return Name(at, [*((each, []) for each in around), (last, self.read(item["subscripts"]))])
 
     def call(self, item: Node, name: str, arguments: list[Node]) -> syntax.Call:

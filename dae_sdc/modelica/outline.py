@@ -59,6 +59,8 @@ class Outline:
         in_declarations = conditional = False
         for k, word in enumerate(self.words.tokens[:-1]):
             text, before, behind = word.text, self.words.tokens[k - 1], self.words.tokens[k + 1]
+            if max(len(self._brackets), len(self._open)) > syntax.DEEPEST_NESTING:
+                self.words.fail(f"this is nested more than {syntax.DEEPEST_NESTING} deep", word.at)
             # What is too large would end the process inside of rumoca.
             is_size = before.text == ":" or (before.text == "[" and self.words.tokens[k - 2].kind in _NAMES)
             if word.kind == "number" and is_size and float(text) > MOST_ELEMENTS:
