@@ -297,9 +297,9 @@ class Rectifier(NamedTuple):
         def rate(t: float, v: Any) -> Any:
             return (self.current(self.source(t) - v) - v / self.load) / self.capacitance
 
-        found = solve_ivp(
-            rate, (0.0, self.end), [0.0], "Radau", rtol=1e-10, atol=1e-12, max_step=0.025 / self.frequency
-        )
+        about: Any = {"rtol": 1e-10, "atol": 1e-12, "max_step": 0.025 / self.frequency}
+        with np.errstate(over="ignore"):  # of the norm of an iterate that SciPy rejects
+            found = solve_ivp(rate, (0.0, self.end), [0.0], "Radau", **about)
         return float(found.y[0, -1])
 
 

@@ -285,12 +285,12 @@ def test_a_run_walks_the_stages_of_the_page_in_their_order() -> None:
 
 BUDGETS = {
     "run": 12_999,
-    "sweepers": 10_717,
+    "sweepers": 10_723,
     "problems": 6_765,
-    "dae": 8_047,
+    "dae": 8_052,
     "initial": 5_359,
     "model": 5_987,
-    "control": 5_185,
+    "control": 5_187,
     "constrained": 3_661,
     "structure": 3_240,
     "modelica": 5_387,

@@ -11,12 +11,12 @@ import pytest
 from helpers.readings import counted_readings
 
 import dae_sdc as ds
+from dae_sdc.compiled import triangular
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae import consistency
 from dae_sdc.problems.power import WSCC9BusSystem
 from dae_sdc.run import execution, target, tracing
 from dae_sdc.sharing import Recent
-from dae_sdc.sweepers import _answers
 from dae_sdc.sweepers._machine_stages import MachineStages
 
 SOLVE: Any = import_module("dae_sdc.run.solve")
@@ -120,7 +120,7 @@ def test_a_run_that_is_interrupted_leaves_nothing_to_the_next(
 def test_pivots_of_equal_matrices_are_chosen_once(
     monkeypatch: pytest.MonkeyPatch, kept: list[Recent[Any, Any]]
 ) -> None:
-    chosen = counted_calls(monkeypatch, _answers, "superlu_factors")
+    chosen = counted_calls(monkeypatch, triangular, "superlu_factors")
     asked: dict[str, Any] = {"u0": [0.0] * 100, "t_end": 0.02, "rtol": 1e-6}
     first = ds.solve(row_of_diodes, **asked)
     assert chosen and not chosen.clear()

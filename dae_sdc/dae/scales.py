@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 
 from dae_sdc.dae.linear import superlu
-from dae_sdc.dae.state import Vector
+from dae_sdc.dae.state import MeshDAE, Vector, attach
 
 EPS = float(np.finfo(float).eps)
 
@@ -151,6 +151,11 @@ class Scales:
         self.returns += 1
         self._learned[small] = there._floors[small]
         return True
+
+    def without_hidden(self, u: MeshDAE, there: Scales) -> MeshDAE:
+        """A state with 0 for what began at 0 and is nothing but rounding beside the terms of another start."""
+        hidden = self._zero & (np.abs(u.view(np.ndarray)) <= there._least)
+        return attach(np.where(hidden, 0.0, u.view(np.ndarray)), u.n_diff)
 
     def twin(self) -> Scales:
         """The same sizes for another run."""

@@ -16,12 +16,18 @@ from dae_sdc.dae.newton import BACKWARD_ERROR
 from dae_sdc.dae.newton_checks import DIRECTIONS
 from dae_sdc.dae.scales import KEPT_RATE
 from dae_sdc.dae.state import FARTHEST_EXTRAPOLATION
-from dae_sdc.sweepers import simultaneous as own, steps_ahead, tolerance
+from dae_sdc.sweepers import simultaneous as own, steps_ahead
 from dae_sdc.sweepers._machine_nodes import SweepMemory
 from dae_sdc.sweepers._machine_stages import StagesMemory
 from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF
 from dae_sdc.sweepers.sweep import CONTINUE, CONVERGED, INTEGRATE, MOST_SWEEPS, GoalNumbers
 from dae_sdc.sweepers.teams import EVALUATE, FACTORIZE, FILTER, SOLVE, SPREAD
+from dae_sdc.sweepers.tolerance import (
+    AMPLIFICATION_OF_OTHERS,
+    MULTIPLIER_AMPLIFICATION,
+    ROUNDING_SHARE,
+    TIME_PART_AT_INDEX_4,
+)
 
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
@@ -445,7 +451,7 @@ def put_noise(a: Any, time: Any, c: Any, certain: Any, by_sizes: Any) -> Any:
             noise[j] = max(noise[j], abs(error[j]))
     for j in range(n):
         multiplier = doubles(a.others)[j] == 0.0
-        noise[j] *= tolerance.MULTIPLIER_AMPLIFICATION if multiplier else tolerance.AMPLIFICATION_OF_OTHERS
+        noise[j] *= MULTIPLIER_AMPLIFICATION if multiplier else AMPLIFICATION_OF_OTHERS
     return True
 
 
@@ -466,7 +472,7 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
     n, x, change, weights, noise = a.n, a.numbers, doubles(a.change), doubles(a.weights), doubles(a.work)
     if a.amplifies == 0 or not mn.largest_of(change, 0, a.m * n) < np.inf:
         return False
-    if not size_of_others(a, 0) <= n * max(x.kappa, tolerance.ROUNDING_SHARE) ** 2:
+    if not size_of_others(a, 0) <= n * max(x.kappa, ROUNDING_SHARE) ** 2:
         return False
     time, c = t0 + h, h * x.gamma
     if not (put_noise(a, time, c, 1, 0) and below_noise(a)):
@@ -1030,10 +1036,10 @@ def write_weights(a: Any, h: Any, sizes_at: Any, least: Any) -> None:
         allowed = allowed_error(a.rtol, a.atol, out[j], sizes[j], j)
         factor, k = doubles(a.counted)[j], exponents[j]
         if k > 0:
-            part = tolerance.TIME_PART_AT_INDEX_4 if k > 2 else a.part
+            part = TIME_PART_AT_INDEX_4 if k > 2 else a.part
             factor *= a.high * max(min(1.0, part * h * a.rate) ** k, least)
             if k > 2:
-                factor *= tolerance.TIME_PART_AT_INDEX_4 ** (2 - k)
+                factor *= TIME_PART_AT_INDEX_4 ** (2 - k)
         out[j] = factor / max(allowed, TINY)
 
 
