@@ -17,6 +17,7 @@ from dae_sdc.dae import consistency
 from dae_sdc.problems.power import WSCC9BusSystem
 from dae_sdc.run import execution, target, tracing
 from dae_sdc.sharing import Recent
+from dae_sdc.sweepers import _answers
 from dae_sdc.sweepers._machine_stages import MachineStages
 
 SOLVE: Any = import_module("dae_sdc.run.solve")
