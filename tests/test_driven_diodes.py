@@ -100,10 +100,13 @@ def voltage_of_bridge(start: float) -> float:
     return float(solve_ivp(slope, (0.0, 1.1), [start], **how).y[0, -1])
 
 
-@pytest.mark.parametrize("start", [0.0, 1e-12, 1e-9, 1e-6])
+@pytest.mark.parametrize("rtol", [1e-5, 1e-6, 1e-7])
+@pytest.mark.parametrize("start", [0.0, 1e-12, 1e-9, 1e-8, 1e-6])
 @pytest.mark.parametrize("circuit", [bridge, bridge_with_source])
-def test_a_start_near_zero_is_no_size_of_what_begins_to_flow_later(circuit: Any, start: float) -> None:
+def test_a_start_near_zero_is_no_size_of_what_begins_to_flow_later(
+    circuit: Any, start: float, rtol: float
+) -> None:
     count = 3 if circuit is bridge else 4
-    run = ds.solve(circuit, u0=[start] + [0.0] * (count - 1), t_end=1.1, rtol=1e-6)
+    run = ds.solve(circuit, u0=[start] + [0.0] * (count - 1), t_end=1.1, rtol=rtol)
     assert run.success, run.message
-    assert run.u[-1, 0] == pytest.approx(voltage_of_bridge(start), abs=3e-6)
+    assert run.u[-1, 0] == pytest.approx(voltage_of_bridge(start), abs=3.0 * rtol)

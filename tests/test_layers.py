@@ -290,7 +290,7 @@ BUDGETS = {
     "dae": 8_052,
     "initial": 5_359,
     "model": 5_987,
-    "control": 5_187,
+    "control": 5_191,
     "constrained": 3_661,
     "structure": 3_240,
     "modelica": 5_387,

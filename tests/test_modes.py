@@ -1120,13 +1120,15 @@ equation
 end Half;"""
 
 
-def test_a_model_whose_borders_a_simplification_would_remove_goes_through_its_modes() -> None:
-    run = ds.solve(read_modelica_text(HALF), simplify=True, rtol=1e-8, t_end=0.2)
-    assert run.success and "2 modes" in run.message
+@pytest.mark.parametrize("rtol", [1e-6, 1e-7, 1e-8, 5e-9, 1e-9])
+def test_a_model_whose_borders_a_simplification_would_remove_goes_through_its_modes(rtol: float) -> None:
+    run = ds.solve(read_modelica_text(HALF), simplify=True, rtol=rtol, t_end=0.2)
+    # Rounding at a border leads to no mode that ends at once.
+    assert run.success and run.message == "2 modes of the structure were analysed"
     # While the diode conducts the capacitor has the voltage of the source; then it discharges by R.
     left = brentq(lambda t: 0.1 * np.cos(100 * t) + np.sin(100 * t) / 10, 0.016, 0.03)
     within = (run.t > left) & (run.t < left + 0.01)
     decayed = 10 * np.sin(100 * left) * np.exp(-100 * (run.t[within] - left))
     assert within.any()
-    np.testing.assert_allclose(run.values("vc")[within], decayed, rtol=1e-6)
+    np.testing.assert_allclose(run.values("vc")[within], decayed, rtol=100.0 * rtol)
     assert run.values("n")[-1] == 20.0

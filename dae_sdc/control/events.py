@@ -114,6 +114,8 @@ class Event:
         Whether it happens where the event before it does, and not by itself.
     success : bool
         Whether a run that it ends with a message has succeeded.
+    slack : float
+        The value of the function at the start of a run up to which it is rounding of 0.
     several, reads : callable and sequence of int, optional
         several(u, t) -> values of the function, shape (K,), at states of shape (K, n) and times of shape
         (K,), and places of the unknowns that may change its sign, where they are not seen when it is called.
@@ -141,6 +143,7 @@ class Event:
     success: bool = False
     several: Callable[[Vector, Vector], Vector] | None = field(default=None, repr=False)
     reads: Sequence[int] | None = field(default=None, repr=False)
+    slack: float = field(default=0.0, repr=False)
 
     @property
     def last(self) -> int:
@@ -939,6 +942,7 @@ class LocateEvents(MarkingControl):
                 self._keep(watch, t0, u0, 1)
             elif watch.event.times is None:  # it may rest at 0 but for rounding
                 slack, value = _rounding(watch.event.function, u0, t0), watch.event.function(u0, t0)
+                slack = max(slack, watch.event.slack)
                 if value != watch.event.function(u0, t0) and np.isfinite(value):
                     raise watch.is_no_function()
                 watch.tolerance = slack if abs(value) <= slack else 0.0

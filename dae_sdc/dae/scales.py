@@ -153,7 +153,7 @@ class Scales:
         return True
 
     def without_hidden(self, u: MeshDAE, there: Scales) -> MeshDAE:
-        """A state with 0 for what began at 0 and is nothing but rounding beside the terms of another start."""
+        """A state with 0 for what began at 0 and is but rounding beside the terms of another start."""
         hidden = self._zero & (np.abs(u.view(np.ndarray)) <= there._least)
         return attach(np.where(hidden, 0.0, u.view(np.ndarray)), u.n_diff)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, repeat, starmap
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +21,7 @@ from dae_sdc.control.hooks import COUNTS, StepRecord
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.branches import MESSAGE
 from dae_sdc.dae.interpolant import DenseOutput, StepData, StepsInRow
-from dae_sdc.dae.scales import balanced
+from dae_sdc.dae.scales import ROUNDING_OF_TERMS, balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, ResultFileError, SolveError, TimeLimitError
 from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_and_order
@@ -570,8 +570,7 @@ class Modes:
     ) -> tuple[Any, list[Choice]]:
         """The solution in a mode, until borders are left, the structure changes, or the run ends."""
         self.begun += 1
-        # A sample at the end of the last arc has happened.
-        begin = float(np.nextafter(t, np.inf)) if self.solutions else t
+        begin = float(np.nextafter(t, np.inf)) if self.solutions else t  # behind what has happened there
         watched = self._watched(mode, t)
         if mode in self.followed:
             signs = [1 if sides[choice] else -1 for choice, _ in watched]
@@ -588,11 +587,12 @@ class Modes:
         run = request, equations, begun = self.prepared(self.request.changed(**options))
         problem: Any = equations.problem
         problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
-        if self.solutions and self.events:
+        if self.solutions:
             states = [[values.get(name, start[name]) for name in problem.names] for values in (state, start)]
-            before, behind = map(problem.state, states)
             located = as_events(events_of(request.events, problem, equations.unknowns, {}))
-            request = request.changed(events=[_with_side(each, before, behind, t) for each in located])
+            slacks = [0.0] * len(self.events) + [ROUNDING_OF_TERMS * self._size(name) for _, name in watched]
+            each = zip(located, slacks, repeat(t), *(repeat(problem.state(values)) for values in states))
+            request = request.changed(events=[*starmap(_with_side, each)])
         arc = arcs.in_arcs(request, equations, begun, False)
         looks = len(request.hooks) or request.controller_params or equations.simplified
         linear = self.linear.get(mode) is not None and problem.form.jumps is None
@@ -658,8 +658,8 @@ class Modes:
         return put_down_of(replace(whole if times is None else whole.at(times), dense=kept), out)
 
 
-def _with_side(event: Event, before: Any, behind: Any, t: float) -> Event:
-    """An event that has happened where the state has changed by another mode."""
+def _with_side(event: Event, slack: float, t: float, before: Any, behind: Any) -> Event:
+    """An event that has happened where the state has changed by another mode, and begins with a slack."""
     old, new = event.function(before, t), event.function(behind, t)
-    least = LARGEST_CORRECTION * np.abs(behind).max()
-    return replace(event, side=int(np.sign(old)) * (old * new < 0.0 and abs(new - old) > least))
+    moves = abs(new - old) > LARGEST_CORRECTION * np.abs(behind).max()
+    return replace(event, slack=slack, side=int(np.sign(old)) * (old * new < 0.0 and moves))
