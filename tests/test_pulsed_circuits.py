@@ -376,7 +376,7 @@ def test_nand_gate_is_right_at_every_corner_of_its_inputs(potentials_at_corners:
     for rtol in (1e-4, 1e-6, 1e-9):
         found = solve("nand-gate", rtol=rtol)
         assert found.success and np.isin(CORNERS, found.t).all()
-        assert (np.abs(found(CORNERS) - potentials_at_corners) <= 10.0 * rtol * sizes).all(), rtol
+        assert (np.abs(found(CORNERS) - potentials_at_corners) <= 30.0 * rtol * sizes).all(), rtol
 
 
 def test_adder_reaches_its_outputs_and_adds() -> None:
