@@ -370,7 +370,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         super().__init__()
         self.passed: list[Passage] = []
         self._problem: Any = None
-        self._steps, self._seen = RecentSteps(), 0
+        self._steps, self._known = RecentSteps(), 0
         self._leap: _Leap | None = None
         self._tried = np.inf
         self.seen = 0  # Of steps that were taken ahead.
@@ -437,6 +437,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def see(self, L: Any, taken: Taken, start: MeshDAE) -> None:
         """Look for singular points on steps that were taken ahead; ``seen`` of them were looked at."""
+        self.seen = 0  # Not that of the steps before, whatever ends this.
         watched, recent, count, n_diff = self._steps.watched, self._steps, len(taken.starts), L.prob.n_diff
         assert watched is not None
         slopes, starts, sizes = taken.slopes_at_end(), taken.starts.tolist(), taken.sizes.tolist()
@@ -450,7 +451,6 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             slope = slopes[k - 1] if k else taken.slope
             return AcceptedStep(L, starts[k], sizes[k], state(k - 1), state(k), slope, self.n_slopes)
 
-        self.seen = 0
         while (k := self.seen) < count:
             marks = None
             goes_on = bool(recent.last) and recent.last[-1].end is state(k - 1) and not self.trusts
@@ -576,7 +576,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             steps = [*self._steps.last][-STEPS_WATCHED:]
             parts = [WatchedStep(earlier, watched, self._steps.straight) for earlier in steps]
             self._report(self._touched(watched, parts, 0))
-        new, self._seen = sweep.passed[self._seen :], len(sweep.passed)
+        new, self._known = sweep.passed[self._known :], len(sweep.passed)
         if not new:
             return
         part = WatchedStep(step, watched, self._steps.straight)
