@@ -36,12 +36,12 @@ EPS = float(np.finfo(float).eps)
 
 # Distance, in steps, from the end of a step to a zero up to which the step ends at it.
 END_SLACK = 1e-12
-# Distance, in steps, beyond the end of a step that was to end at a zero at which its other side is looked
-# for.
+# Distance, in steps, beyond the end of a step that was to end at a zero, at which its other side is sought.
 BEYOND_END = 1e-9
 LARGEST_BEYOND = 1e-6  # Largest such distance but for rounding, as no polynomial tells what is far behind.
 # Distance, in steps, from the start of a step up to which a zero counts as being at the start.
 START_SLACK = 1e-10
+KINK_SLACK = 1e-6  # The same of a border on both sides of which the equations are equal.
 # Distance, in steps, beyond its end up to which the polynomial of a step is used to find a zero.
 FARTHEST_BEYOND = 0.1
 # Distance, in steps, beyond its end at which a switch that is 0 there must be 0 to count as resting.
@@ -1053,7 +1053,7 @@ class LocateEvents(MarkingControl):
         first = min((theta for theta, _ in stops), default=np.inf)
         if first < 1.0 - near:
             leader = next(watch for theta, watch in stops if theta == first)
-            if first <= max(START_SLACK, floor):
+            if first <= max(KINK_SLACK if leader.is_kink else START_SLACK, floor):
                 return self._stop_at_start(step.level, scans, first)
             self.aim = _Aim(leader, whole, attempts + 1)
             return first * dt
@@ -1299,7 +1299,7 @@ class LocateEvents(MarkingControl):
                     f"with the equations of rest"
                 )
             raise SolveError(
-                f"'{self._switched[0].name}' switches again and again at t={t:.10g}, more than "
+                f"{shown(self._switched[0].name)} switches again and again at t={t:.10g}, more than "
                 f"{MOST_SWITCHES} times without progress: the solution slides along the switch, or switches "
                 f"ever faster; smooth the switch, give it a hysteresis, or solve a model or function by rtol"
             )

@@ -168,7 +168,7 @@ class _DoubtError(Exception):
 
 
 # Relative singular values of an equilibrated matrix from which on one counts, and up to which one is 0.
-CLEAR_RANK = (1e-6, 1e-10)
+CLEAR_RANK = (1e-6, 1e-14)
 MOST_ROWS_WITH_DIGITS = 300  # Largest number of rows of which ranks are found with many digits.
 
 
