@@ -1,6 +1,7 @@
 # make demo            set up, run the main study, draw its pictures
 # make test            set up, linters, type checker, fast tests
 # make test-all        the same, and the long tests
+# make test-part       the long tests of a part: PART=2/6 is the second of six
 # make installed-test  tests of files, commands and processes again, on an installed wheel instead of this tree
 # make installed-docs  README.md and the tutorials again, in an environment with the wheel and no extra
 # make docs            set up, build the site of the documentation, check it
@@ -13,6 +14,7 @@ PYTHON ?= $(shell for python in python3.11 python3 python; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 WORKERS ?= auto
 DEMO ?= results
+PART ?= 1/6
 comma := ,
 
 BIN := .venv/bin
@@ -26,7 +28,7 @@ INSTALLED := $(patsubst %,tests/test_%.py,package cli problems kernels codegen f
 	studies plotting pendulum_study checkpoint surroundings) \
 	$(patsubst %,benchmarks/tests/test_%.py,peers scaling modelica_models)
 
-.PHONY: demo docs test fast-tests test-all installed-test installed-docs check clean
+.PHONY: demo docs test fast-tests test-all test-part installed-test installed-docs check clean
 .DELETE_ON_ERROR:
 
 # $(call make-venv,directory)
@@ -85,6 +87,9 @@ fast-tests: .venv/stamp
 
 test-all: test
 	$(BIN)/python -m pytest $(PARALLEL) -m long
+
+test-part: .venv/stamp
+	$(BIN)/python -m pytest $(PARALLEL) -m long --part "$(PART)"
 
 # The tree is copied before it is built, so that no leftover build directory gets into the wheel, and the tests
 # are copied before they run, so that nothing can be imported from this tree.

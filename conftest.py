@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from itertools import chain
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -87,7 +89,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a part of the tests be chosen."""
+    parser.addoption("--part", metavar="K/N", help="the tests of the k-th of n parts, chosen by their names")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is long; begin with the pages, which compile most, with mpirun, and with benchmarks.
 
     Tests under mpirun keep all cores busy, and each of their ranks would compile for itself. Long tests come
@@ -103,3 +110,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     mark_long(items)
     items.sort(key=late)
+    if part := config.getoption("--part"):
+        number, count = map(int, part.split("/"))
+        parts: list[list[pytest.Item]] = [[] for _ in range(count)]
+        for item in items:
+            parts[crc32(item.nodeid.encode()) % count].append(item)
+        items[:] = parts.pop(number - 1)
+        config.hook.pytest_deselected(items=list(chain.from_iterable(parts)))
