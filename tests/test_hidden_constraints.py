@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pytest
+import sympy
 from helpers.pairs import covering_pairs
 from scipy.integrate import solve_ivp
 
@@ -110,6 +111,30 @@ def test_models_of_index_3_without_reduction() -> None:
     found = ds.solve(m, u0=start, t_end=0.8, rtol=1e-6, params={"g": 5.0})
     y, vx, vy, force = (found.values(name)[1:] for name in ("y", "der(x)", "der(y)", "force"))
     assert np.abs(vx**2 + vy**2 - force - 5.0 * y).max() <= 1e-12
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-9])
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("index", [2, 3, 4])
+def test_models_whose_constraints_stand_in_combinations_of_rows(index: int, order: int, rtol: float) -> None:
+    """A chain of sin t and its derivatives beside s'' + s' = sin t, or s' + s = sin t; each row has all."""
+    model = ds.Model("chain in combinations", interval=(0.0, 3.0))
+    chain = [model.variable(f"x{k}", np.sin(0.5 * np.pi * k)) for k in range(index)]
+    state, der = model.variable("s"), model.der
+    lower = der(state) if order == 2 else state
+    rows = [chain[0] - sympy.sin(model.t), der(state, order) + lower - chain[0]]
+    rows += [der(low) - high for low, high in pairwise(chain)]
+    parts = np.random.default_rng(index).integers(-3, 4, (len(rows), len(rows))) + 7 * np.eye(
+        len(rows), dtype=int
+    )
+    model.equations(*(sum(int(part) * row for part, row in zip(each, rows, strict=True)) for each in parts))
+    begin = 2.0 - order  # of what s' + s = sin t is solved for: of s, or of s' for s in its place
+    found = ds.solve(model, rtol=rtol, fixed={"s": 1.0, "der(s)": 0.0} if order == 2 else {"s": 1.0})
+    assert found.success, found.message
+    for k in range(index):
+        assert np.abs(found.values(f"x{k}") - np.sin(found.t + 0.5 * np.pi * k)).max() <= 30.0 * rtol
+    exact = 0.5 * (np.sin(found.t) - np.cos(found.t)) + (begin + 0.5) * np.exp(-found.t)
+    assert np.abs(found.values("s" if order == 1 else "der(s)") - exact).max() <= 30.0 * rtol
 
 
 def test_the_same_values_whatever_times_are_asked_together() -> None:

@@ -441,11 +441,20 @@ def _problem_of_model(
     reduced = functools.partial(calculated, model, "reduction", functools.partial(reduce_index, model))
     if request.reduce:
         return reduced().problem(**settings), _not_located(model)
-    must = index is not None
+    must, first = index is not None, HIGHEST_INDEX
     if index is None:
         problem = Target(model).make_problem(settings)
+        states = problem.form.states
+        if problem.index is None and not any(order for _, order in states):
+            known = calculated(model, "index", functools.partial(_known_of, model, problem.form))
+            # Where equations turn no method solves those of index 2, and weights of a repair are too rough
+            # for index 3.
+            first = 1 if known.turns else HIGHEST_INDEX - 1
+            if known.index is not None:
+                every = known.variable_index or (max(1, known.index),) * problem.n
+                problem.index, problem.variable_index = known.index, tuple(every[j] for j, _ in states)
         index = problem.index
-        if request.reduce is False or (index is not None and index <= HIGHEST_INDEX):
+        if request.reduce is False or (index is not None and index <= first):
             return problem, ""
     try:
         reduction = reduced()
@@ -454,9 +463,9 @@ def _problem_of_model(
             raise _NotReducedError(str(error)) from error
         return problem, f"{NOT_REDUCED} (by its structure: {error})"
     if index is None:
-        if reduction.differentiations < HIGHEST_INDEX:
-            return problem, ""
         index = reduction.differentiations + 1
+        if index <= 1 or (index <= HIGHEST_INDEX and (_not_located(model) or closed(model) is not model)):
+            return problem, ""
     said = f"index {index} reduced to {reduction.index} first; reduce=False solves the equations as they are"
     return reduction.problem(**settings), "; ".join(filter(None, (said, _not_located(model))))
 
