@@ -41,9 +41,8 @@ BEYOND_END = 1e-9
 LARGEST_BEYOND = 1e-6  # Largest such distance but for rounding, as no polynomial tells what is far behind.
 # Distance, in steps, from the start of a step up to which a zero counts as being at the start.
 START_SLACK = 1e-10
-KINK_SLACK = 1e-6  # The same of a border on both sides of which the equations are equal.
-# Distance, in steps, beyond its end up to which the polynomial of a step is used to find a zero.
-FARTHEST_BEYOND = 0.1
+KINK_SLACK = 1e-6  # The same, once, behind another step where the equations are equal on both sides.
+FARTHEST_BEYOND = 0.1  # Distance, in steps, beyond its end up to which a polynomial tells a zero.
 # Distance, in steps, beyond its end at which a switch that is 0 there must be 0 to count as resting.
 BEYOND_REST = 1e-6
 # Size of a switch, relative to its largest in the step, up to which a place is too near to compare the side
@@ -1053,7 +1052,8 @@ class LocateEvents(MarkingControl):
         first = min((theta for theta, _ in stops), default=np.inf)
         if first < 1.0 - near:
             leader = next(watch for theta, watch in stops if theta == first)
-            if first <= max(KINK_SLACK if leader.is_kink else START_SLACK, floor):
+            once = leader.is_kink and time > self.course[0][0] and leader.times[-1:] != [time]
+            if first <= max(KINK_SLACK if once else START_SLACK, floor):
                 return self._stop_at_start(step.level, scans, first)
             self.aim = _Aim(leader, whole, attempts + 1)
             return first * dt

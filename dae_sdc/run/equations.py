@@ -217,8 +217,7 @@ def state_near(problem: ProblemDAE, u0: Any = None, guesses: Any = None) -> Vect
     u = np.zeros(problem.n)
     if not by_names or not set(names) <= set(values):
         try:
-            whole = problem.u_exact(problem.interval[0]) if by_names or u0 is None else u0
-            u[:] = problem.state(whole)
+            u[:] = problem.state(problem.u_exact(problem.interval[0]) if by_names or u0 is None else u0)
         except DAEError:
             if not by_names:  # told when the run starts
                 return None
@@ -444,15 +443,13 @@ def _problem_of_model(
     must, first = index is not None, HIGHEST_INDEX
     if index is None:
         problem = Target(model).make_problem(settings)
-        states = problem.form.states
-        if problem.index is None and not any(order for _, order in states):
+        if problem.index is None and not any(order for _, order in problem.form.states):
             known = calculated(model, "index", functools.partial(_known_of, model, problem.form))
-            # Where equations turn no method solves those of index 2, and weights of a repair are too rough
-            # for index 3.
+            # Where equations turn no method solves index 2; weights of a repair are too rough for index 3.
             first = 1 if known.turns else HIGHEST_INDEX - 1
-            if known.index is not None:
-                every = known.variable_index or (max(1, known.index),) * problem.n
-                problem.index, problem.variable_index = known.index, tuple(every[j] for j, _ in states)
+            every = known.variable_index or (max(1, known.index or 0),) * problem.n
+            problem.variable_index = tuple(every[j] for j, _ in problem.form.states)
+            problem.index = known.index
         index = problem.index
         if request.reduce is False or (index is not None and index <= first):
             return problem, ""
@@ -552,8 +549,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Equ
             raise InputError(why)
         # The structure that is analysed has the entries of all branches, of which a run may take a few.
         return Equations(problem, near=near, origin=f"function: {why}")
-    if index is not None:
-        problem.index = index
+    problem.index = declared if index is None else index
     if known.variable_index and not traced.branches:
         _check_unknowns(problem, known.variable_index, "its equations")
     use_trace(problem, traced, known.form)
@@ -735,9 +731,8 @@ def _known_of(model: Model, form: Form) -> _Known:
 
 def _may_be_open(model: Any, is_regular: bool) -> bool:
     """Whether equations may leave unknowns open: those that are regular for other values where some are 0."""
-    if not hasattr(model, "roots"):
-        return False
-    return not is_regular or any(one.value == 0.0 for one in model.parameters_by_name.values())
+    values = (one.value for one in getattr(model, "parameters_by_name", {}).values())
+    return hasattr(model, "roots") and (not is_regular or 0.0 in values)
 
 
 def _of_repaired(model: Model, signature: Signature) -> tuple[int, ...]:

@@ -250,8 +250,7 @@ class Execution:
         self.controller = controller = self._controller(self.kind)
         self.record = record = hook_of(controller, RunRecord)
         controller.kind = self.kind if self.is_new else None
-        quiet = TimeBar(self.plan.start.t0, self.plan.t_end, False)
-        record.begin(self, quiet if bar is None else bar)
+        record.begin(self, TimeBar(self.plan.start.t0, self.plan.t_end, False) if bar is None else bar)
         self.watch = watch = hook_of(controller, WatchSingularPoints)
         if watch is not None:
             watch.asked = self.plan.request.singular or watch.asked

@@ -223,8 +223,7 @@ def _row(
     growth, theory = getattr(method_of, "growth", None), math.nan
     if growth is not None:
         with np.errstate(over="ignore"):
-            factor = np.abs(growth(1j * settings["dt"] * math.sqrt(k)))
-            theory = float(factor ** np.float64(len(times) - 1))
+            theory = float(np.abs(growth(1j * settings["dt"] * math.sqrt(k))) ** np.float64(len(times) - 1))
     work = [solution.stats[name] for name in ("steps", "rejected", "rhs", "newton", "jacobian")]
     return (
         *(method.label, method.sweeper, method.corrector, settings.get("starting_procedure", "")),

@@ -351,11 +351,10 @@ def _by_sundials(request: SolveOptions, equations: Equations, start: Start) -> S
     options = SundialsOptions(solver=str(request.sweeper), **own)
     solution = integrate(options, equations.problem, str(request.problem) if by_name else "", start)
     remark = "; ".join(filter(None, (equations.remark, start.remark)))
-    if equations.unknowns is None and not remark:
-        return solution
-    told = remark if solution.success else ""
-    solution = replace(solution, unknowns=equations.unknowns).with_remark(told)
-    return put_down_of(solution, request.out)
+    if equations.unknowns is not None or remark:
+        told = replace(solution, unknowns=equations.unknowns).with_remark(remark if solution.success else "")
+        solution = put_down_of(told, request.out)
+    return solution
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -161,8 +161,7 @@ def guess_of(problem: ProblemDAE, values: Any, t: float) -> Vector:
     by_name = values if isinstance(values, Mapping) else {}
     guess, _ = guesses_of_state(problem, None if by_name is values else values, t)
     for name, value in by_name.items():
-        j = _place(problem, str(name))
-        guess[j] = require_number(str(name), value)
+        guess[_place(problem, str(name))] = require_number(str(name), value)
     return guess
 
 
