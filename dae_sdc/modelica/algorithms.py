@@ -128,7 +128,7 @@ def carry_out(values: Values, statements: Sequence[Statement], scope: Scope) -> 
                 _assign(values, statement, scope)
             case syntax.Leave():
                 word = statement.word
-            case syntax.IfEquation():
+            case syntax.If():
                 word = _choose(values, statement, scope)
             case syntax.For() | syntax.While():
                 word = _repeat(values, statement, scope)
@@ -218,7 +218,7 @@ def _replaced(values: Values, old: Value, parts: NameParts, new: Value, name: Na
     return array
 
 
-def _choose(values: Values, item: syntax.IfEquation, scope: Scope) -> str:
+def _choose(values: Values, item: syntax.If, scope: Scope) -> str:
     tests, bodies = values.cases(item, scope)
     if len(bodies) == 1:
         return carry_out(values, bodies[0], scope)

@@ -15,7 +15,7 @@ from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import assigned_in, results, said, section, targets_and_values, targets_in
 from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, TRUTHS, Condition, Value, opposite, shown
 from dae_sdc.modelica.library import Bound, Change, Instance, Library, Member, Scope, Variable
-from dae_sdc.modelica.syntax import Call, ClassDefinition, Equal, Equation, Expression, IfEquation, similar
+from dae_sdc.modelica.syntax import Call, ClassDefinition, Equal, Equation, Expression, If, similar
 from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Asserted, Values, scopes
 from dae_sdc.sharing import tell
 
@@ -34,7 +34,7 @@ class Vanishing(NamedTuple):
 
 
 # An equation in no loop, and in no choice whose conditions are decided.
-Single: TypeAlias = Equal | IfEquation | syntax.Connect | syntax.When | syntax.Assert | syntax.Algorithm
+Single: TypeAlias = Equal | If | syntax.Connect | syntax.When | syntax.Assert | syntax.Algorithm
 
 
 def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Iterator[tuple[Single, Scope]]:
@@ -44,7 +44,7 @@ def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Ite
             for inner in scopes(values, equation.indices, scope, equation.at):
                 values.spend(len(equation.body), equation.at)
                 yield from unrolled(values, equation.body, inner)
-        elif isinstance(equation, IfEquation):
+        elif isinstance(equation, If):
             _, bodies = values.cases(equation, scope)
             if len(bodies) > 1:
                 yield equation, scope
@@ -54,7 +54,7 @@ def unrolled(values: Values, equations: Iterable[Equation], scope: Scope) -> Ite
             yield equation, scope
 
 
-def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Iterator[Vanishing]:
+def vanishing(values: Values, equation: Equal | If, scope: Scope) -> Iterator[Vanishing]:
     """The expressions that vanish by an equation, those of an if-equation with its choice inside them."""
     where = scope.instance.shown if scope.instance is not None else ""
     if isinstance(equation, Equal):
@@ -77,7 +77,7 @@ def vanishing(values: Values, equation: Equal | IfEquation, scope: Scope) -> Ite
             if isinstance(part, syntax.Assert):
                 values.require(part.at, *said(values, part, inner))
                 continue
-            if not isinstance(part, Equal | IfEquation):
+            if not isinstance(part, Equal | If):
                 word = type(part).__name__.lower()
                 values.fail(part.at, f"{word} depends on an unknown here; move it out of if")
             lists[-1] += vanishing(values, part, inner)
@@ -97,9 +97,6 @@ def sides_of(values: Values, equation: Equal | syntax.Algorithm, scope: Scope) -
         names = assigned_in(equation.body)
         outcome = section(values, equation.body, scope)
         return [values.value(name, scope) for name in names], [outcome[str(name)] for name in names]
-    if isinstance(equation.right, syntax.Zeros):
-        value = values.value(equation.left, scope)
-        return value, arithmetic.mapped(lambda _: values.graph.zero, value)
     if not isinstance(equation.left, syntax.Results):
         return values.value(equation.left, scope), values.value(equation.right, scope)
     pairs = targets_and_values(values, equation, scope, "equal")
@@ -125,7 +122,7 @@ def assigned_by(values: Values, equations: Sequence[Equation], scope: Scope) -> 
             case syntax.For():
                 for inner in scopes(values, item.indices, scope, item.at):
                     yield from assigned_by(values, item.body, inner)
-            case IfEquation() | syntax.When():
+            case If() | syntax.When():
                 for body in (*(body for _, body in item.branches), getattr(item, "other", [])):
                     yield from assigned_by(values, body, scope)
             case _:
@@ -150,7 +147,7 @@ def _happening(
     changes, states, told, graph = dict[int, int](), set[int](), _Told(), values.graph
     for item, inside in unrolled(values, equations, scope):
         pairs: list[tuple[Any, int]] = []
-        if isinstance(item, IfEquation):
+        if isinstance(item, If):
             tests, bodies = values.cases(item, inside)
             tests = [graph.replaced(test, now) for test in tests]
             several = [_happening(values, body, inside, dict(now)) for body in bodies]
@@ -354,7 +351,7 @@ def starts(values: Values, equation: Single, scope: Scope) -> Iterator[_Start | 
     if isinstance(equation, syntax.Assert):
         values.require(equation.at, *said(values, equation, scope))
         return
-    if isinstance(equation, IfEquation):
+    if isinstance(equation, If):
         yield from vanishing(values, equation, scope)
         return
     if not isinstance(equation, Equal | syntax.Algorithm):
@@ -562,7 +559,7 @@ class Flat:
         values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
         self.equations = [*self._of_declarations()]  # Expressions that are zero.
         for item, scope in written:
-            if isinstance(item, Equal | IfEquation):
+            if isinstance(item, Equal | If):
                 self.equations += vanishing(values, item, scope)
             self._require_few(len(self.equations), item.at)
         for at, variable, value in self._computed:
@@ -757,11 +754,10 @@ class Flat:
         scope, names = Scope(instance, definition), dict[str, int]()
         for element in sorted(definition.elements, key=_rank):
             declared = Change.of(element.modification, element.at, scope)
-            if isinstance(element, syntax.Extends):
-                base = syntax.Component(element.at, str(element.base), element.base, [], None)
-                kind, own = self._resolved(base, declared, definition)
+            if not element.name:
+                kind, own = self._resolved(element, declared, definition)
                 if isinstance(kind.base, str) or kind.sizes:
-                    self.fail(element.at, f"{element.base} cannot be extended by a model; extend a model")
+                    self.fail(element.at, f"{element.type} cannot be extended by a model; extend a model")
                 self._fill(instance, [*classes, kind.base], own.replaced(change, self.source), own)
                 continue
             word = element.name
@@ -817,7 +813,7 @@ class Flat:
             change = inner.replaced(change, self.source)
             kind.causality, kind.flow = kind.causality or short.causality, kind.flow or short.flow
             kind.sizes = [*kind.sizes, *short.sizes]
-            base = kind.base = self.library.require(short.base, definition)
+            base = kind.base = self.library.require(short.type, definition)
         return kind, change
 
     def _counts(self, kind: _Kind, change: Change, scope: Scope) -> list[int]:
@@ -873,7 +869,7 @@ class Flat:
         parts = dict(change.parts)
         for word in (component.name for component in self.library.components(record)):
             at = bound.expression.at
-            field = Bound(syntax.Field(at, bound.expression, word), bound.scope, bound.index)
+            field = Bound(syntax.Selected(at, bound.expression, [(word, [])]), bound.scope, bound.index)
             parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
         return replace(change, bound=None, parts=parts)
 
@@ -914,9 +910,9 @@ class Flat:
         return variable
 
 
-def _rank(element: syntax.Component | syntax.Extends) -> int:
+def _rank(element: syntax.Component) -> int:
     """Rank by which an element is entered: first the elements on which sizes of others may depend."""
-    if isinstance(element, syntax.Extends):
+    if not element.name:
         return 1
     if not element.variability:
         return 3

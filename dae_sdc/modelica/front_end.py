@@ -19,7 +19,7 @@ from dae_sdc.modelica.arithmetic import FUNCTIONS
 from dae_sdc.modelica.library import STANDARD, TABLE_BLOCKS, TABLES
 from dae_sdc.modelica.outline import Outline, within
 from dae_sdc.modelica.parser import OPERATORS, PAIRS, PREFIXES
-from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Source
+from dae_sdc.modelica.syntax import ClassDefinition, Expression, Modification, Name, Precedence, Source
 from dae_sdc.sharing import tell
 
 LARGEST, LEAST = 1e60, 1e-60  # Numbers beyond these stand for all that are too large, or too small.
@@ -326,7 +326,9 @@ class _Tree:
         note = f"{where}: line {self.source.line(at)}" if where else ""
         binary = residual.get("Binary")
         if binary is None or binary["op"] != "Sub":
-            return syntax.Equal(at, self.read(residual), syntax.Zeros(at), note)
+            whole = self.read(residual)
+            zeros = syntax.Operation(at, Precedence.PRODUCT, [("", syntax.Number(at, "0")), ("", whole)])
+            return syntax.Equal(at, whole, zeros, note)
         return syntax.Equal(at, self.read(binary["lhs"]), self.read(binary["rhs"]), note)
 
     def assertion(self, item: Node) -> syntax.Assert:
@@ -392,10 +394,6 @@ class _Tree:
 
     def reference(self, item: Node) -> Expression:
         at, word = self.at(item), item["name"]["name"]
-        if not item["subscripts"] and (record := self.flat["record_instances"].get(word)) is not None:
-            fields = self.flat["record_types"][str(record["type_def_id"])]["fields"]
-            parts = {part["name"]: {**item, "name": {"name": f"{word}.{part['name']}"}} for part in fields}
-            return syntax.Record(at, {name: self.reference(part) for name, part in parts.items()})
         if word in self._literals and not item["subscripts"]:
             if word.startswith("AssertionLevel."):
                 return syntax.Text(at, word)
@@ -434,7 +432,7 @@ class _Tree:
         if isinstance(base, Name) and not base.parts[-1][1]:
             *before, (word, _) = base.parts
             return Name(base.at, [*before, (word, subscripts)])
-        return syntax.Picked(self.at(item), base, subscripts)
+        return syntax.Selected(self.at(item), base, [("", subscripts)])
 
 
 # What is read in a way of its own, by its kind.
@@ -452,12 +450,14 @@ _READERS: Final[dict[str, Callable[[_Tree, Node], Any]]] = {
     ),
     "Expr": lambda tree, item: tree.read(item["expr"]),
     "Tuple": lambda tree, item: syntax.Results(tree.at(item), [*map(tree.read, item["elements"])]),
-    "FieldAccess": lambda tree, item: syntax.Field(tree.at(item), tree.read(item["base"]), item["field"]),
+    "FieldAccess": lambda tree, item: syntax.Selected(
+        tree.at(item), tree.read(item["base"]), [(item["field"], [])]
+    ),
 }
 # Every other kind with the nodes that it may become, each with the parts of rumoca's form in its order.
 _FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
-    "If": [(syntax.If, "branches", "else_branch"), (syntax.IfEquation, "cond_blocks", "else_block")],
-    "Conditional": [(syntax.IfEquation, "branches", "else_branch")],
+    "If": [(syntax.If, "branches", "else_branch"), (syntax.If, "cond_blocks", "else_block")],
+    "Conditional": [(syntax.If, "branches", "else_branch")],
     "Range": [(lambda at, *bounds: syntax.Range(at, [*filter(None, bounds)]), "start", "step", "end")],
     "ArrayComprehension": [(lambda at, part, *each: syntax.Array(at, [part], *each), "expr", "indices")],
     "FunctionCallOutputs": [

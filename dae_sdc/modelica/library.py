@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.parser import parse
-from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Modification, Name, Source, similar
+from dae_sdc.modelica.syntax import ClassDefinition, Component, Modification, Name, Source, similar
 
 
 class Bound(NamedTuple):
@@ -101,14 +102,16 @@ def _elements(members: dict[str, Member], begin: str) -> list[Member]:
     return elements
 
 
-def fields_of(members: dict[str, Member], begin: str) -> dict[str, Member]:
-    """The fields of a record that are declared as x.a, x.b[1], x.b[2], ...; none of what is no record."""
-    words = {word.removeprefix(begin).partition("[")[0] for word in members if word.startswith(begin)}
-    return {
-        word: members.get(f"{begin}{word}") or _elements(members, f"{begin}{word}[")
-        for word in sorted(words)
-        if "." not in word
-    }
+def fields_of(members: dict[str, Member], begin: str) -> dict[str, Any]:
+    """The fields of a record declared as x.a, x.b[1], x.b[2], x.c.d, ...; none of what is no record."""
+    fields = dict[str, Any]()
+    for word in sorted(word.removeprefix(begin) for word in members if word.startswith(begin)):
+        first = re.split(r"[.[]", word)[0]
+        whole = f"{begin}{first}"
+        fields[first] = (
+            members.get(whole) or _elements(members, f"{whole}[") or fields_of(members, f"{whole}.")
+        )
+    return fields
 
 
 @dataclass(slots=True)
@@ -217,9 +220,9 @@ class Library:
             order.append(item)
             if len(seen) > MOST_BASES:
                 self.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
-            extended = [element for element in item.elements if isinstance(element, Extends)]
+            extended = [element for element in item.elements if not element.name]
             for element in [*extended, *([] if item.short is None else [item.short])]:
-                words = [word for word, _ in element.base.parts]
+                words = [word for word, _ in element.type.parts]
                 # Looked up without what is extended, to avoid endless recursion.
                 around = (self._inside(place, words, False) for place in item.outward())
                 base = next((each for each in around if each is not None and each is not item), None)
@@ -231,8 +234,7 @@ class Library:
 
     def components(self, definition: ClassDefinition) -> list[Component]:
         """The components that a class and all classes that it extends declare."""
-        parts = (part for base in self.with_bases(definition) for part in base.elements)
-        return [part for part in parts if isinstance(part, Component)]
+        return [part for base in self.with_bases(definition) for part in base.elements if part.name]
 
     def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | str:
         """The class that a name in another class refers to; raises InputError if there is none."""
@@ -246,7 +248,7 @@ class Library:
         hint = similar(last[0], names) or "; declare it in this file"
         self.fail(name.at, f"there is no class {text}{hint}")
 
-    def literals(self, name: Name, definition: ClassDefinition) -> list[Component | Extends]:
+    def literals(self, name: Name, definition: ClassDefinition) -> list[Component]:
         """The literals of the enumeration that a name refers to; none for another name."""
         kind = self.find(name, definition)
         return kind.elements if isinstance(kind, ClassDefinition) and kind.short is not None else []
@@ -260,6 +262,6 @@ class Library:
         for place, word in around if len(words) == 1 else [package]:
             for base in self.with_bases(place) if isinstance(place, ClassDefinition) else ():
                 for item in base.elements:
-                    if isinstance(item, Component) and item.name == word and item.variability == "constant":
+                    if item.name == word and item.variability == "constant":
                         return item, base
         return None

@@ -95,7 +95,7 @@ class ExpressionParser(Words):
                 self.fail("an expression is missing before initial")
             name = self.name()
             value = self.call(name) if self.now.text == "(" else name
-            return syntax.Picked(at, value, self.subscripts()) if self.now.text == "[" else value
+            return self._selected(at, value)
         if kind == "text":
             return syntax.Text(at, self.string())
         if text in ("true", "false"):
@@ -111,7 +111,7 @@ class ExpressionParser(Words):
                 return syntax.Results(at, items)
             (inner,) = items
             if self.now.text == "[":
-                return syntax.Picked(at, inner, self.subscripts())
+                return self._selected(at, inner)
             # A sum or product in brackets is one term, to which terms after the brackets are not appended.
             if isinstance(inner, Operation) and inner.precedence in (Precedence.SUM, Precedence.PRODUCT):
                 return Operation(at, Precedence.SUM, [("", inner)])
@@ -129,6 +129,11 @@ class ExpressionParser(Words):
             return syntax.Name(at, [(self.take().text, [])])
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
+
+    def _selected(self, at: int, whole: syntax.Expression) -> syntax.Expression:
+        """What the subscripts that are next select of a value; the value itself if there are none."""
+        subscripts = self.subscripts()
+        return syntax.Selected(at, whole, [("", subscripts)]) if subscripts else whole
 
     def indices(self) -> list[tuple[str, syntax.Expression]]:
         """Names of indices with their ranges."""
@@ -307,7 +312,7 @@ class EquationParser(ExpressionParser):
             ends = _IN_WHEN if in_when else ("elseif", "else", "end")
             branches = self.branches("elseif", lambda: self.equations(ends))
             other = self.equations(ends if in_when else ("end",)) if self.takes("else") else []
-            return syntax.IfEquation(at, branches, other)
+            return syntax.If(at, branches, other)
         if word == "while" and not self.in_algorithm:
             self.fail("while among equations; write it in an algorithm", at)
         head: Any = self.indices() if word == "for" else self.expression()
@@ -377,7 +382,8 @@ class ClassParser(EquationParser):
         if self.takes("="):
             at, (causality, flow) = self.now.at, self._prefixes("causality", "flow")
             base, sizes = self._type(definition)
-            definition.short = syntax.Extends(at, base, self.modifications(), causality, bool(flow), sizes)
+            change = self.modifications()
+            definition.short = syntax.Component(at, "", base, sizes, change, "", causality, bool(flow))
             if definition.elements:  # literals, which have the numbers from 1
                 first = syntax.Modification(at, syntax.Number(at, "1"))
                 base.parts[0] = "Integer", []
@@ -398,10 +404,10 @@ class ClassParser(EquationParser):
             if other != name:
                 kind, line = definition.kind, self.source.line(definition.at)
                 self.fail(f"end {other} ends {kind} {name} of line {line}; write end {name}", at)
-            counts = Counter(item.name for item in definition.elements if isinstance(item, syntax.Component))
+            counts = Counter(item.name for item in definition.elements)
             for item in definition.elements:
                 # Flat texts declare the elements of an array one by one, with subscripts in the names.
-                if isinstance(item, syntax.Component) and counts[item.name] > 1 and item.sizes:
+                if counts[item.name] > 1 and item.sizes:
                     if all(isinstance(size, syntax.Number) for size in item.sizes):
                         item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []
         if parent.classes.setdefault(name, definition) is not definition:
@@ -454,7 +460,8 @@ class ClassParser(EquationParser):
         while self.now.kind != "end" and self.now.text not in _SECTIONS:
             at = self.now.at
             if self.takes("extends"):
-                definition.elements.append(syntax.Extends(at, self.name(), self.modifications()))
+                extended = syntax.Component(at, "", self.name(), [], self.modifications())
+                definition.elements.append(extended)
                 self.skip_annotation()
             else:
                 self._element(definition)

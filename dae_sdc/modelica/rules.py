@@ -370,11 +370,7 @@ RULES: Final[Mapping[type, Rule]] = {
     syntax.Range: lambda values, item, scope: [*map(values.graph.constant, values.range(item, scope))],
     syntax.Array: _array,
     syntax.Matrix: _matrix,
-    syntax.Record: lambda values, item, scope: {
-        word: values.value(part, scope) for word, part in item.fields.items()
-    },
-    syntax.Field: lambda values, item, scope: values.part(values.value(item.base, scope), item.word, item),
-    syntax.Picked: lambda values, item, scope: values.picked(
-        values.value(item.base, scope), item.subscripts, scope, item
+    syntax.Selected: lambda values, item, scope: values.selected(
+        values.value(item.base, scope), item.parts, scope, item
     ),
 }

@@ -341,10 +341,10 @@ class Operation(Expression):
 
 
 class If(Expression):
-    """An if-expression: conditions with values, and the value if none of them holds."""
+    """A choice: conditions with values, equations or statements, and those if none of them holds."""
 
-    branches: list[tuple[Expression, Expression]]
-    other: Expression
+    branches: list[tuple[Expression, Any]]
+    other: Any
 
 
 class Range(Expression):
@@ -366,28 +366,11 @@ class Matrix(Expression):
     rows: list[list[Expression]]
 
 
-class Picked(Expression):
-    """Elements of an array that has no name."""
+class Selected(Expression):
+    """Elements of an array, or fields of a record, that has no name; behind it the first word is empty."""
 
     base: Expression
-    subscripts: list[Expression]
-
-
-class Zeros(Expression):
-    """The right-hand side of an equation whose left-hand side, a number or an array, is zero."""
-
-
-class Record(Expression):
-    """A record of what its fields are."""
-
-    fields: dict[str, Expression]
-
-
-class Field(Expression):
-    """A field of a record that has no name."""
-
-    base: Expression
-    word: str
+    parts: NameParts
 
 
 class Results(Expression):
@@ -406,7 +389,7 @@ class Modification(Part):
 
 
 class Component(Part):
-    """The declaration of a component."""
+    """The declaration of a component; without a name what is extended, or the right side of type A = B."""
 
     name: str
     type: Name
@@ -418,16 +401,6 @@ class Component(Part):
     final: bool = False
 
 
-class Extends(Part):
-    """``extends`` in a class, or the right-hand side of ``type A = B``."""
-
-    base: Name
-    modification: Modification | None
-    causality: str = ""
-    flow: bool = False
-    sizes: list[Expression] = field(default_factory=list)
-
-
 class Equal(Part):
     """An equation of two sides with its description, an assignment to the left one, or ``reinit``."""
 
@@ -435,13 +408,6 @@ class Equal(Part):
     right: Expression
     note: str = ""
     reinit: bool = False
-
-
-class IfEquation(Part):
-    """An if-equation: conditions with equations, and the equations if none of them holds."""
-
-    branches: list[tuple[Expression, list[Any]]]
-    other: list[Any]
 
 
 class For(Part):
@@ -477,7 +443,7 @@ class Algorithm(Part):
     body: list[Statement]
 
 
-Equation: TypeAlias = Equal | IfEquation | For | Connect | When | Assert | Algorithm
+Equation: TypeAlias = Equal | If | For | Connect | When | Assert | Algorithm
 
 
 class While(Part):
@@ -494,7 +460,7 @@ class Leave(Part):
 
 
 # What algorithms have in common with equations has statements as its parts.
-Statement: TypeAlias = Equal | IfEquation | For | While | Leave | When | Assert
+Statement: TypeAlias = Equal | If | For | While | Leave | When | Assert
 
 
 class ClassDefinition(Part):
@@ -503,7 +469,7 @@ class ClassDefinition(Part):
     kind: str
     name: str
     description: str = ""
-    elements: list[Component | Extends] = field(default_factory=list)
+    elements: list[Component] = field(default_factory=list)
     classes: dict[str, ClassDefinition] = field(default_factory=dict)
     equations: list[Equation] = field(default_factory=list)
     initial: list[Equation] = field(default_factory=list)
@@ -513,7 +479,7 @@ class ClassDefinition(Part):
     external: bool = False
     annotations: dict[str, Modification] = field(default_factory=dict)
     parent: ClassDefinition | None = None
-    short: Extends | None = None
+    short: Component | None = None
 
     def outward(self) -> Iterator[ClassDefinition]:
         """The class, and the classes around it from the inside to the outside."""

@@ -119,7 +119,7 @@ class Values:
             self.fail(at, "a condition is expected here, such as x > 0")
         return value
 
-    def cases(self, item: syntax.If | syntax.IfEquation, scope: Scope) -> tuple[list[Condition], list[Any]]:
+    def cases(self, item: syntax.If, scope: Scope) -> tuple[list[Condition], list[Any]]:
         """The conditions of a choice that are open, then true, and what there is where each of them holds."""
         tests, branches = list[Condition](), list[Any]()
         for test, branch in item.branches:
@@ -278,7 +278,7 @@ class Values:
         if parts[0][0] in scope.locals:
             value = scope.locals[parts[0][0]]
             self.spend(math.prod(arithmetic.sizes(value)), name.at)
-            return self._walked(value, [("", parts[0][1]), *parts[1:]], scope, name)
+            return self.selected(value, [("", parts[0][1]), *parts[1:]], scope, name)
         item = self.lookup(name, scope)
         if item is not None:
             return self.of_member(item, name)
@@ -300,7 +300,7 @@ class Values:
         if words == ["Pi"]:
             return self.graph.constant("pi")
         if fields := {} if scope.instance is None else fields_of(scope.instance.members, f"{name}."):
-            return {word: self.of_member(each, name) for word, each in fields.items()}
+            return self.of_member(fields, name)
         raise self.unknown(name, scope)
 
     def unknown(self, name: syntax.Name, scope: Scope) -> InputError:
@@ -318,7 +318,7 @@ class Values:
     def lookup(self, name: syntax.Name, scope: Scope) -> Any:
         """The member, or list of members, that a name refers to; None if there is none."""
         first = None if scope.instance is None else member(name, scope.instance)
-        return None if first is None else self._walked(*first, scope, name)
+        return None if first is None else self.selected(*first, scope, name)
 
     def required(self, name: syntax.Name, scope: Scope) -> Any:
         """The member, or list of members, that a name refers to; an error if there is none."""
@@ -326,8 +326,8 @@ class Values:
             raise self.unknown(name, scope)
         return item
 
-    def _walked(self, item: Any, parts: syntax.NameParts, scope: Scope, name: syntax.Name) -> Any:
-        """What the parts of a name, the first one without a word, select of a member or of a local value."""
+    def selected(self, item: Any, parts: syntax.NameParts, scope: Scope, name: Expression) -> Any:
+        """What parts, as those of a name but the first one without a word, select of a member or a value."""
         for word, subscripts in parts:
             item = self.picked(self.part(item, word, name) if word else item, subscripts, scope, name)
         return item
@@ -384,7 +384,9 @@ class Values:
             return [self.of_member(element, name) for element in item]
         if isinstance(item, Instance) and item.definition.kind == "record":
             return {word: self.of_member(part, name) for word, part in item.members.items()}
-        if isinstance(item, int | Condition | dict):
+        if isinstance(item, dict):
+            return {word: self.of_member(part, name) for word, part in item.items()}
+        if isinstance(item, int | Condition):
             return item
         if isinstance(item, Instance):
             self.fail(name.at, f"{name} is a component; write which of its variables is meant")
