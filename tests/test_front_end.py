@@ -221,7 +221,7 @@ def test_libraries_are_read_from_their_directories(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("model M\n Real x;\nequation\n x = y + ;\nend M;", "rumoca"),
+        ("model M\n Real x;\nequation\n x = y + ;\nend M;", "an expression is missing before ';'"),
         ("model M\n Part p;\nend M;", "rumoca"),
     ],
 )

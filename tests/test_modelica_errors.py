@@ -289,9 +289,10 @@ OF_COMPONENTS: list[tuple[str, int, str]] = [
     (model("A a; Real x; equation x =\n1/0;", "model A Real y = 1; end A; "), 2, "division by zero"),
     (model("A a; Real x; equation x =\nnoSuch(a.y);", CONDITIONS + "model A Real y = 1; end A; "), 3,
      "unresolved function call: 'noSuch'"),
-    (model("A a; Real x; equation x =\n1 + ;", "model A Real y = 1; end A; "), 2, "unexpected `;`"),
+    (model("A a; Real x; equation x =\n1 + ;", "model A Real y = 1; end A; "), 2,
+     "an expression is missing before ';'"),
     (model("Pin q;\nPin q;", PIN), 3, "Duplicate declaration of 'q'"),
-    (model("Pin p; Real x; equation x = ;", PIN), 2, "unexpected `;`"),
+    (model("Pin p; Real x; equation x = ;", PIN), 2, "an expression is missing before ';'"),
     (model("A a; /* \u00e4\u00f6\u00fc\u00e4\u00f6 */ Real x;\nequation\nx = delay(a.y, 1);",
            "model A Real y = 1; end A; "), 3, "delay"),
     # Tables

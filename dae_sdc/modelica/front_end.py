@@ -155,7 +155,7 @@ def _message(outline: Outline, name: str, text: str, more: Iterable[str]) -> str
     for place in filter(None, map(_PLACE.search, (text, *more))):
         if place[1] != _NAME or int(place[2]) <= last:
             return f"{place[1].replace(_NAME, source.file)}:{place[2]}: {what}"
-    begins = {each.path.rpartition(".")[2]: each.begin for each in outline.classes}
+    begins = {path.rpartition(".")[2]: each.at for path, each in outline.classes.items()}
     places = (_first(source.text, word) for word in _QUOTED.findall(first) if word not in begins)
     at = next((at for at in places if at is not None), begins.get(name.rpartition(".")[2], 0))
     return str(source.error(at, what))
@@ -197,11 +197,11 @@ class _Tree:
             begin = self._begins[number]
             if within(read, begin, begin + len(text)) and _ASSERTS.search(text):
                 places = ([at - begin for at in numbers] for numbers in (read, decided))
-                for word in Outline(Source(text, file)).lost(*places):
-                    what = f"rumoca loses {word.text} in an if-equation"
+                for lost in Outline(Source(text, file)).lost(*places):
+                    what = f"rumoca loses {lost.call.function} in an if-equation"
                     if not begin:
-                        self.source.fail(word.at, f"{what}; move it out of if")
-                    tell(str(self.source.error(begin + word.at, f"{what}, which is not watched")))
+                        self.source.fail(lost.at, f"{what}; move it out of if")
+                    tell(str(self.source.error(begin + lost.at, f"{what}, which is not watched")))
 
     def annotations(self, name: str) -> dict[str, Modification]:
         """The annotations of a class, which are those in the text that defines it."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.modelica import syntax
-from dae_sdc.modelica.parser import parse
+from dae_sdc.modelica.parser import MODELS, parse
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Modification, Name, Source, similar
 
 
@@ -188,6 +188,21 @@ class Library:
         self._classes: dict[tuple[str, ClassDefinition], ClassDefinition | str | None] = {}
         self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
+    def classes(self) -> dict[str, ClassDefinition]:
+        """The classes of the text by their paths, each before those inside of it."""
+        classes, stack = dict[str, ClassDefinition](), [self.root]
+        while stack:
+            item = stack.pop()
+            classes[item.path()] = item
+            stack += [*item.classes.values()][::-1]
+        return classes
+
+    def models(self) -> dict[str, bool]:
+        """The models of the text by their paths, and whether each is partial, or inside of another one."""
+        models = {path: item for path, item in self.classes().items() if item.kind in MODELS}
+        around = {path: [*item.outward()][1] for path, item in models.items()}
+        return {path: item.partial or around[path].kind != "package" for path, item in models.items()}
+
     def find(self, name: Name, definition: ClassDefinition) -> ClassDefinition | str | None:
         """The class that a name in another class refers to; None if there is none."""
         key = str(name), definition
@@ -220,8 +235,7 @@ class Library:
             order.append(item)
             if len(seen) > MOST_BASES:
                 self.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
-            extended = [element for element in item.elements if not element.name]
-            for element in [*extended, *([] if item.short is None else [item.short])]:
+            for element in item.extended():
                 words = [word for word, _ in element.type.parts]
                 # Looked up without what is extended, to avoid endless recursion.
                 around = (self._inside(place, words, False) for place in item.outward())

@@ -110,7 +110,7 @@ class ExpressionParser(Words):
             if len(items) > 1:
                 return syntax.Results(at, items)
             (inner,) = items
-            if self.now.text == "[":
+            if self.now.text in "[.":
                 return self._selected(at, inner)
             # A sum or product in brackets is one term, to which terms after the brackets are not appended.
             if isinstance(inner, Operation) and inner.precedence in (Precedence.SUM, Precedence.PRODUCT):
@@ -131,9 +131,11 @@ class ExpressionParser(Words):
         self.fail(f"an expression is missing before {shown(token)}")
 
     def _selected(self, at: int, whole: syntax.Expression) -> syntax.Expression:
-        """What the subscripts that are next select of a value; the value itself if there are none."""
-        subscripts = self.subscripts()
-        return syntax.Selected(at, whole, [("", subscripts)]) if subscripts else whole
+        """What subscripts and words that are next select of a value; the value itself if there are none."""
+        parts = [("", self.subscripts())]
+        if self.takes("."):
+            parts += self.parts(self.subscripts)
+        return syntax.Selected(at, whole, parts) if parts != [("", [])] else whole
 
     def indices(self) -> list[tuple[str, syntax.Expression]]:
         """Names of indices with their ranges."""
@@ -157,7 +159,7 @@ class ExpressionParser(Words):
                     size = syntax.Name(at, [("size", [])])
                     last = syntax.Call(at, size, [array, syntax.Number(at, str(place))], {})
                     implied[str(item)] = syntax.Range(at, [syntax.Number(at, "1"), last])
-        for word in (word for word in wanted if word not in implied):
+        for word in (word for word in wanted if word not in implied and not self.lenient):
             self.fail(f"the index {word} has no range; write for {word} in 1:n", wanted[word])
         return [(word, implied.get(word, where)) for word, where in indices]
 
@@ -173,6 +175,8 @@ class ExpressionParser(Words):
                     self.fail(f"{token.text} gets two values; remove one", token.at)
                 call.named[token.text] = self.expression()
             else:
+                if self.lenient:
+                    self.takes("function")
                 if call.named:
                     self.fail("an argument without a name behind one with a name")
                 argument = self.expression()
@@ -259,7 +263,8 @@ class EquationParser(ExpressionParser):
         self.refuse()
         at, text = self.now.at, self.now.text
         if text in ("assert", *REFUSED_CALLS) and self.behind.text == "(":
-            if text in REFUSED_CALLS and not (in_when or (self.in_initial and text == "terminate")):
+            is_there = in_when or (self.in_initial and text == "terminate") or self.lenient
+            if text in REFUSED_CALLS and not is_there:
                 what = f"{text} stands in a when-equation"
                 self.fail(f"{what}; write when CONDITION then {text}(...); end when")
             call = self.call(self.name())
@@ -268,7 +273,7 @@ class EquationParser(ExpressionParser):
             if len(call.arguments) != 2:
                 self.fail("reinit takes a variable and its value", at)
             return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)
-        if in_when and text in ("when", "connect"):
+        if in_when and text in ("when", "connect") and not self.lenient:
             self.fail(f"{text} in a when-equation is not understood; write it around or behind it")
         if self.now.kind == "word" and text in ("if", "for", "when", "while"):
             self.deeper()
@@ -291,11 +296,11 @@ class EquationParser(ExpressionParser):
         if self.in_algorithm and text in ("break", "return"):
             return syntax.Leave(at, self.take().text)
         left_side = self.expression()
-        if isinstance(left_side, syntax.Call) and self.now.text in (";", "end"):
+        if isinstance(left_side, syntax.Call) and self.now.text in (";", "end", "annotation"):
             return syntax.Equal(at, syntax.Results(at, []), left_side)
         if self.in_algorithm:
             self.need(":=", "in an algorithm")
-            if not isinstance(left_side, syntax.Name | syntax.Results):
+            if not isinstance(left_side, syntax.Name | syntax.Results) and not self.lenient:
                 self.fail("this cannot be assigned; write NAME := EXPRESSION", at)
         elif self.now.text in (":=", "=="):
             self.fail(f"{self.now.text} in an equation; write =")
@@ -367,15 +372,20 @@ class ClassParser(EquationParser):
     def _class(self, parent: syntax.ClassDefinition) -> None:
         self.deeper()
         partial = False
+        token = Token("", "", 0)
         while self.now.text in _CLASS_PREFIXES:
             self.refuse()
-            partial = self.take().text == "partial" or partial
-        if self.now.text not in CLASSES:
+            token = self.take()
+            partial = token.text == "partial" or partial
+        if self.now.text in CLASSES:
+            token = self.take()
+        elif not self.lenient or token.text != "operator":  # whose functions are in a class without a kind
             self.refuse()
             self.fail(f"a class is missing before {shown(self.now)}; write model NAME ... end NAME;")
-        token = self.take()
-        if self.now.text == "extends":
+        extends_itself = self.now.text == "extends"
+        if extends_itself and not self.lenient:
             self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
+        self.takes("extends")
         at = self.now.at
         name = syntax.spelled(self.parts(what=f"the name of a {token.text}"))  # with dots in flat texts
         definition = syntax.ClassDefinition(at, token.text, name, partial=partial, parent=parent)
@@ -388,9 +398,13 @@ class ClassParser(EquationParser):
                 first = syntax.Modification(at, syntax.Number(at, "1"))
                 base.parts[0] = "Integer", []
                 definition.short.modification = syntax.Modification(at, None, {"start": first})
+            self._constraint()
             definition.description = self.note()
             self._annotation(definition)
         else:
+            if extends_itself:
+                base = syntax.Name(at, [(name, [])])
+                definition.elements.append(syntax.Component(at, "", base, [], self.modifications()))
             definition.description = self.note()
             if definition.description.startswith("Automatically generated record constructor"):
                 definition.kind = "record"
@@ -410,7 +424,7 @@ class ClassParser(EquationParser):
                 if counts[item.name] > 1 and item.sizes:
                     if all(isinstance(size, syntax.Number) for size in item.sizes):
                         item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []
-        if parent.classes.setdefault(name, definition) is not definition:
+        if parent.classes.setdefault(name, definition) is not definition and not self.lenient:
             self.fail(f"there are two classes named {name} here; rename or remove one", definition.at)
         self.depth -= 1
 
@@ -459,7 +473,10 @@ class ClassParser(EquationParser):
     def _elements(self, definition: syntax.ClassDefinition) -> None:
         while self.now.kind != "end" and self.now.text not in _SECTIONS:
             at = self.now.at
-            if self.takes("extends"):
+            if self.lenient and self.takes("import"):
+                while self.now.text not in (";", "the end of the text"):
+                    self.take()
+            elif self.takes("extends"):
                 extended = syntax.Component(at, "", self.name(), [], self.modifications())
                 definition.elements.append(extended)
                 self.skip_annotation()
@@ -467,8 +484,23 @@ class ClassParser(EquationParser):
                 self._element(definition)
             self.need(";", "behind a declaration")
 
-    def _element(self, definition: syntax.ClassDefinition) -> None:
+    def _constraint(self) -> None:
+        """Take what constrains another class in the place of this one, as rumoca understands it."""
+        if self.lenient and self.takes("constrainedby"):
+            self.name()
+            self.modifications()
+
+    def _replaces(self) -> bool:
+        """Take the words about what is replaced, or stands outside; whether there are some."""
+        begin = self.p
+        while self.lenient and self.takes("redeclare", "inner", "outer", "replaceable", "stream"):
+            pass
+        return self.p > begin
+
+    def _element(self, definition: syntax.ClassDefinition, several: bool = True) -> None:
+        self._replaces()
         final = self.takes("final")
+        self._replaces()
         if self.now.kind == "word" and self.now.text in (*CLASSES, *_CLASS_PREFIXES):
             self._class(definition)
             return
@@ -489,13 +521,15 @@ class ClassParser(EquationParser):
                 self.fail("the subscripts in a declared name must be numbers", at)
             name = syntax.spelled([*parts[:-1], (word, [])])
             modification = self._modification()
-            if self.now.text == "if":
+            if self.now.text == "if" and not self.lenient:
                 self.fail(f"{name} is declared with a condition; write the class with or without it")
+            condition = self.expression() if self.takes("if") else None
+            self._constraint()
             self.note()
             self.skip_annotation()
-            return syntax.Component(at, name, kind, [*sizes, *common], modification, *prefixes)
+            return syntax.Component(at, name, kind, [*sizes, *common], modification, *prefixes, condition)
 
-        definition.elements += self.listed(component)
+        definition.elements += self.listed(component) if several else [component()]
 
     def _prefixes(self, *kinds: str) -> list[str]:
         """The words of some kinds before the class of what is declared, empty where there is none."""
@@ -509,7 +543,8 @@ class ClassParser(EquationParser):
         if self.now.text == "enumeration":
             name = syntax.Name(self.now.at, [(self.take().text, [])])
             self.need("(", "behind enumeration")
-            literals = self.listed(lambda: (self.now.at, self.word("a name"), self.note()))
+            is_open = self.lenient and self.takes(":")
+            literals = [] if is_open else self.listed(lambda: (self.now.at, self.word("a name"), self.note()))
             for k, (at, word, _) in enumerate(literals, 1):
                 definition.elements.append(_literal(at, word, k))
                 if not definition.name:
@@ -538,11 +573,21 @@ class ClassParser(EquationParser):
         self.deeper()
         modification = syntax.Modification(self.take().at)
         while self.now.text != ")":
+            replaces = self._replaces()
             each = self.takes("each")
             final = self.takes("final")
+            if self._replaces() or replaces or (self.lenient and self.now.text in CLASSES):
+                self._element(syntax.ClassDefinition(self.now.at, "type", ""), several=False)
+                if not self.takes(","):
+                    break
+                continue
             at, parts = self.now.at, self.parts(what="the name of an attribute or a component")
+            if len(parts) > 1 and self.lenient:
+                word = parts[0][0]
+                self.fail(f"rumoca loses what {word}.NAME modifies; write {word}(NAME=...)", at)
             path, inner, target = syntax.spelled(parts), self._modification(), modification
             self.note()
+            inner = inner or (syntax.Modification(at) if self.lenient else None)
             if inner is None:
                 self.fail(f"{path} gets no value; write {path}=...", at)
             inner.each, inner.final = each, final

@@ -18,7 +18,7 @@ from dae_sdc.modelica.flat import Flat
 from dae_sdc.modelica.front_end import flattened
 from dae_sdc.modelica.library import Bound, Library, Scope, Variable
 from dae_sdc.modelica.outline import Outline
-from dae_sdc.modelica.parser import MODELS, parse
+from dae_sdc.modelica.parser import parse
 from dae_sdc.modelica.rules import RULES
 from dae_sdc.modelica.syntax import ClassDefinition, Modification, Source, similar
 from dae_sdc.modelica.values import Values
@@ -254,15 +254,7 @@ class _Builder:
 
     def chosen(self, name: str | None) -> ClassDefinition:
         """The class to read; raises InputError if there is none, or several with the name."""
-        models, stack = dict[str, ClassDefinition](), [self.library.root]
-        while stack:
-            item = stack.pop()
-            if item.kind in MODELS:
-                models[item.path()] = item
-            stack += [*item.classes.values()][::-1]
-        around = {path: [*item.outward()][1] for path, item in models.items()}
-        passed_over = {path: item.partial or around[path].kind != "package" for path, item in models.items()}
-        return models[_fitting(self.source, passed_over, name)]
+        return self.library.classes()[_fitting(self.source, self.library.models(), name)]
 
     # Unknowns and parameters
 

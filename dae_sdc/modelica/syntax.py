@@ -132,10 +132,10 @@ _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "
 
 
 class Words:
-    """The words of a text with the position of a parser."""
+    """The words of a text with the position of a parser; ``lenient`` about what rumoca understands alone."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, source: Source, lenient: bool = False) -> None:
+        self.source, self.lenient = source, lenient
         self.tokens = tokens(source)
         self.p = 0
         self.depth = 0
@@ -228,7 +228,7 @@ class Words:
 
     def refuse(self) -> None:
         """Raise InputError if the next word begins an unsupported construct."""
-        if self.now.text in _REFUSED:
+        if self.now.text in _REFUSED and not self.lenient:
             self.fail(f"{self.now.text} is not understood; write the model without it")
 
 
@@ -256,7 +256,7 @@ def parts_of(whole: Any) -> Iterator[Part]:
         item = stack.pop()
         if isinstance(item, Part):
             yield item
-            stack += vars(item).values()
+            stack += [part for word, part in vars(item).items() if word != "parent"]
         elif isinstance(item, list | tuple | dict):
             stack += item.values() if isinstance(item, dict) else item
 
@@ -399,6 +399,7 @@ class Component(Part):
     causality: str = ""
     flow: bool = False
     final: bool = False
+    condition: Expression | None = None  # Under which alone it is there, as rumoca understands it.
 
 
 class Equal(Part):
@@ -487,6 +488,10 @@ class ClassDefinition(Part):
         while around is not None:
             yield around
             around = around.parent
+
+    def extended(self) -> list[Component]:
+        """The classes that the class extends, or the one that it is but for its name."""
+        return [part for part in (*self.elements, self.short) if part is not None and not part.name]
 
     def path(self) -> str:
         """The name of the class with those of the classes around it, separated by dots."""
