@@ -55,6 +55,16 @@ TEXTS: dict[str, tuple[str, dict[str, float]]] = {
         "Real x = pair(3*time)[2];",
         {"x": 9.0},
     ),
+    "fields of what a function gives": (
+        "record P Real a; Real b[2]; end P; function of input Real u; output P p; algorithm "
+        "p.a := u; p.b := {u^2, u^3}; end of; Real x = of(2*time).a; Real y = of(2*time).b[2];",
+        {"x": 2.0, "y": 8.0},
+    ),
+    "records in records by fields": (
+        "Real u.a.x = time; Real u.a.y = 2; Real u.b[1] = 3; Real v.a.x; Real v.a.y; Real v.b[1]; "
+        "equation v = u;",
+        {"v.a.x": 1.0, "v.a.y": 2.0, "v.b[1]": 3.0},
+    ),
     "statements that call": (
         'function Streams.print input String s; external "C" puts(s); end Streams.print; '
         'function check input Real u; algorithm assert(u > -1, "low"); end check; '

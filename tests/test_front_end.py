@@ -15,7 +15,9 @@ import dae_sdc as ds
 from dae_sdc import cli
 from dae_sdc.errors import InputError
 from dae_sdc.modelica import reader
+from dae_sdc.modelica.outline import Outline
 from dae_sdc.modelica.reader import read_modelica, read_modelica_text
+from dae_sdc.modelica.syntax import Source
 
 BUNDLED = Path(ds.__file__).parent / "problems" / "modelica"
 # Its classes use what the own reader refuses: inner and outer, replaceable, enumerations, conditions.
@@ -312,6 +314,38 @@ def test_a_model_says_where_rumoca_has_read_it() -> None:
     text = "model M Real x(start = 1, fixed = true); equation der(x) = -x; end M;"
     references = [read_modelica_text(text, reader=reader).reference for reader in ("own", "rumoca")]
     assert references == ["", "(read by rumoca)"]
+
+
+REPLACED = """within ;
+encapsulated package Parts import Modelica.Constants; import SI = Modelica.Units.SI; import Math.{sin, cos};
+  operator record Turn Real c; encapsulated operator '*' function multiply
+    input Turn a; output Turn b; algorithm b := a; end multiply; end '*'; end Turn;
+  type Any = enumeration(:);
+  partial model Source stream Real h; replaceable Real y; outer Real g; end Source;
+  model Steady extends Source(redeclare final Real y = 2);
+    parameter Boolean on = true; Real z = 1 if on and y > 1; end Steady;
+  package More extends Parts.Base; redeclare model extends Source(h = 1) Real w; end Source; end More;
+  model Whole replaceable model S = Steady constrainedby Source(y = 1) "which"; S s;
+    Steady t(redeclare each replaceable model A = Steady(on = false) constrainedby Source, on = false);
+  equation s.h = s.y.f(function sin(u = 1), 2).k; terminate("now"); transition(s, t) annotation(Line());
+    annotation(experiment(StopTime = 3)); end Whole;
+end Parts;"""
+
+
+def test_the_outline_of_a_text_has_its_classes_whatever_is_in_them() -> None:
+    outline = Outline(Source(REPLACED, "parts.mo"))
+    assert outline.models == {
+        "Parts.Source": True,
+        "Parts.Steady": False,
+        "Parts.More.Source": False,
+        "Parts.Whole": False,
+        "Parts.Whole.S": True,
+    }
+    assert outline.conditions == {"on", "y"}
+    assert [*outline.annotations] == ["Parts.Whole"]
+    outline.check()
+    with pytest.raises(InputError, match=r"parts.mo:11: Steady has no off"):
+        Outline(Source(REPLACED.replace("on = false);", "off = false);"), "parts.mo")).check()
 
 
 def test_a_function_as_an_argument_begins_no_class_of_a_library(tmp_path: Path) -> None:

@@ -357,7 +357,7 @@ class ClassParser(EquationParser):
     def file(self) -> syntax.ClassDefinition:
         """All classes of the text, inside a class without a name."""
         root, self.literals = syntax.ClassDefinition(0, "package", ""), {}
-        if self.now.kind == "end":
+        if self.now.kind == "end" and not self.lenient:
             self.fail("there is no class in this text; write model NAME ... end NAME;")
         if self.takes("within") and not self.takes(";"):
             self.name()
