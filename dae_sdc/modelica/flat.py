@@ -498,15 +498,11 @@ _NO_COMPONENTS: Final = ("package", "function")
 
 @dataclass(slots=True)
 class _Kind:
-    """Class and attributes of a component without its modifications."""
+    """What a component is without its modifications."""
 
-    element: syntax.Component
+    element: syntax.Component  # Its declaration, with what its class adds where that is type A = B.
     base: ClassDefinition | str
-    variability: str = ""
-    causality: str = ""
-    flow: bool = False
     connector: bool = False
-    sizes: list[Expression] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)  # The values of its sizes.
 
 
@@ -756,7 +752,7 @@ class Flat:
             declared = Change.of(element.modification, element.at, scope)
             if not element.name:
                 kind, own = self._resolved(element, declared, definition)
-                if isinstance(kind.base, str) or kind.sizes:
+                if isinstance(kind.base, str) or kind.element.sizes:
                     self.fail(element.at, f"{element.type} cannot be extended by a model; extend a model")
                 self._fill(instance, [*classes, kind.base], own.replaced(change, self.source), own)
                 continue
@@ -794,7 +790,8 @@ class Flat:
         """The class of a component after resolving ``type A = B``, and its modifications with those of A."""
         seen = set[ClassDefinition]()
         base = self.library.require(element.type, definition)
-        kind = _Kind(element, base, element.variability or variability, element.causality, element.flow)
+        element = replace(element, variability=element.variability or variability)
+        kind = _Kind(element, base)
         while not isinstance(base, str):
             kind.connector = kind.connector or base.kind == "connector"
             if base.kind in _NO_COMPONENTS:
@@ -811,15 +808,15 @@ class Flat:
             short, definition = base.short, base.parent or self.library.root
             inner = Change.of(short.modification, short.at, Scope(None, definition), True)
             change = inner.replaced(change, self.source)
-            kind.causality, kind.flow = kind.causality or short.causality, kind.flow or short.flow
-            kind.sizes = [*kind.sizes, *short.sizes]
+            element.causality, element.flow = element.causality or short.causality, element.flow or short.flow
+            element.sizes = [*element.sizes, *short.sizes]
             base = kind.base = self.library.require(short.type, definition)
         return kind, change
 
     def _counts(self, kind: _Kind, change: Change, scope: Scope) -> list[int]:
         """The sizes of an array; the size for a colon is that of the value."""
         counts, name = list[int](), kind.element.name
-        for dimension, size in enumerate([*kind.element.sizes, *kind.sizes]):
+        for dimension, size in enumerate(kind.element.sizes):
             if isinstance(size, syntax.Every):
                 if change.bound is None:
                     self.fail(size.at, f"the size of {name} is open; write a number")
@@ -860,7 +857,7 @@ class Flat:
             self.fail(change.at, f"{shown} is a component; give values to its variables")
         if change.bound is not None:
             change = self._fields(base, change, change.bound)
-        instance = Instance(shown, base, connector=kind.connector, variability=kind.variability)
+        instance = Instance(shown, base, connector=kind.connector, variability=kind.element.variability)
         self._fill(instance, [*outer, base], change)
         return instance
 
@@ -874,8 +871,8 @@ class Flat:
         return replace(change, bound=None, parts=parts)
 
     def _variable(self, shown: str, kind: _Kind, base: str, change: Change) -> Variable:
-        at = kind.element.at
-        if base == "enumeration" and not kind.variability:
+        element, at = kind.element, kind.element.at
+        if base == "enumeration" and not element.variability:
             self.fail(at, f"{shown} is a variable of type enumeration; only parameters may be, write Integer")
         attributes = {}
         for word, part in change.parts.items():
@@ -893,10 +890,10 @@ class Flat:
         if other is not None:
             line = self.source.line(other.at)
             self.fail(at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one")
-        variable = Variable(name, shown, at, base, kind.variability, kind.causality, kind.flow)
+        variable = Variable(name, shown, at, base, element.variability, element.causality, element.flow)
         variable.attributes, variable.value = attributes, change.bound
         fixed = attributes.get("fixed")
-        if kind.variability == "parameter" and fixed is not None and self.values.bound(fixed) == FALSE:
+        if element.variability == "parameter" and fixed is not None and self.values.bound(fixed) == FALSE:
             variable.variability = ""
             if variable.value is not None:
                 attributes["start"], variable.value = variable.value, None
@@ -904,7 +901,7 @@ class Flat:
         # Enumerations, such as StateSelect, are solver settings that occur in no equation; neither do texts.
         if base not in ("enumeration", "String"):
             self.variables.append(variable)
-        if kind.flow and not kind.variability:
+        if element.flow and not element.variability:
             self._flows.append(variable)
         self.values.variables[name] = variable
         return variable

@@ -238,15 +238,15 @@ def _apply(precedence: Precedence, token: Token, operands: list[syntax.Expressio
         operands[-1] = Operation(left.at, precedence, [("", left), (sign, right)])
 
 
-_IN_WHEN: Final = ("elsewhen", "elseif", "else", "end")  # What ends the equations in a when-equation.
+_ENDS: Final = ("elsewhen", "elseif", "else", "end")  # What ends the equations inside of another one.
 
 
 class EquationParser(ExpressionParser):
     """Parser of the equations in a section of a class, or of the statements of an algorithm."""
 
-    in_algorithm = in_initial = False
+    in_algorithm = in_initial = in_when = False
 
-    def equations(self, ends: tuple[str, ...]) -> list[Any]:
+    def equations(self, ends: tuple[str, ...] = _ENDS) -> list[Any]:
         """Equations or statements up to one of the words ``ends``, which is not taken."""
         equations: list[Any] = []
         while self.now.kind != "end":
@@ -254,16 +254,16 @@ class EquationParser(ExpressionParser):
             is_section = self.now.text != "initial" or self.behind.text in ("equation", "algorithm")
             if self.now.kind == "word" and self.now.text in ends and is_section:
                 break
-            equations.append(self._equation(ends == _IN_WHEN))
+            equations.append(self._equation())
             self.skip_annotation()
             self.need(";", "behind an equation")
         return equations
 
-    def _equation(self, in_when: bool) -> syntax.Equation | syntax.Statement:
+    def _equation(self) -> syntax.Equation | syntax.Statement:
         self.refuse()
         at, text = self.now.at, self.now.text
         if text in ("assert", *REFUSED_CALLS) and self.behind.text == "(":
-            is_there = in_when or (self.in_initial and text == "terminate") or self.lenient
+            is_there = self.in_when or (self.in_initial and text == "terminate") or self.lenient
             if text in REFUSED_CALLS and not is_there:
                 what = f"{text} stands in a when-equation"
                 self.fail(f"{what}; write when CONDITION then {text}(...); end when")
@@ -273,12 +273,12 @@ class EquationParser(ExpressionParser):
             if len(call.arguments) != 2:
                 self.fail("reinit takes a variable and its value", at)
             return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)
-        if in_when and text in ("when", "connect") and not self.lenient:
+        if self.in_when and text in ("when", "connect") and not self.lenient:
             self.fail(f"{text} in a when-equation is not understood; write it around or behind it")
         if self.now.kind == "word" and text in ("if", "for", "when", "while"):
             self.deeper()
             self.take()
-            whole = self._nested(at, text, in_when)
+            whole = self._nested(at, text)
             where = f"of the {text}-equation of line {self.source.line(at)}"
             self.need("end", where)
             self.need(text, f"{where}, end {text};")
@@ -308,21 +308,21 @@ class EquationParser(ExpressionParser):
             self.need("=", "in an equation")
         return syntax.Equal(at, left_side, self.expression(), self.note())
 
-    def _nested(self, at: int, word: str, in_when: bool) -> syntax.Statement:
+    def _nested(self, at: int, word: str) -> syntax.Statement:
         """What begins with a word such as if, up to its end, which is not taken."""
         if word == "when":
-            branches = self.branches("elsewhen", lambda: self.equations(_IN_WHEN))
+            self.in_when = True
+            branches = self.branches("elsewhen", self.equations)
+            self.in_when = False
             return syntax.When(at, branches, self.in_algorithm)
         if word == "if":
-            ends = _IN_WHEN if in_when else ("elseif", "else", "end")
-            branches = self.branches("elseif", lambda: self.equations(ends))
-            other = self.equations(ends if in_when else ("end",)) if self.takes("else") else []
-            return syntax.If(at, branches, other)
+            branches = self.branches("elseif", self.equations)
+            return syntax.If(at, branches, self.equations() if self.takes("else") else [])
         if word == "while" and not self.in_algorithm:
             self.fail("while among equations; write it in an algorithm", at)
         head: Any = self.indices() if word == "for" else self.expression()
         self.need("loop", f"behind the head of {word}")
-        body = self.equations(_IN_WHEN if in_when else ("end",))
+        body = self.equations()
         loop = syntax.While(at, head, body)
         return loop if word == "while" else syntax.For(at, self.ranges(head, body), body)
 
@@ -456,7 +456,7 @@ class ClassParser(EquationParser):
             self.refuse()
         definition.built_in, definition.external = self.note() == "builtin", True
         if not definition.built_in and self.behind.text == "=":
-            equation: Any = self._equation(False)
+            equation: Any = self._equation()
             right = equation.right
             if isinstance(right, syntax.Call) and (word := str(right.function)) in FUNCTIONS:
                 # Not by its word alone, which may be the name of the function itself.
