@@ -332,15 +332,19 @@ def held_by(values: Values, states: dict[int, int], held: _Held) -> Iterator[Rea
 Leaf: TypeAlias = tuple[Any, tuple[tuple[Any, int], ...]]
 
 
-def leaves_of(member: Any, path: tuple[tuple[Any, int], ...] = ()) -> Iterator[Leaf]:
-    """The variables in a member that is an array or a record."""
-    is_record = isinstance(member, Instance) and member.definition.kind == "record"
-    if not isinstance(member, list) and not is_record:
+def leaves_of(
+    member: Any, kinds: Container[str] = ("record",), path: tuple[tuple[Any, int], ...] = ()
+) -> Iterator[Leaf]:
+    """The variables in a member that is an array, or a component of a class of some kinds."""
+    if isinstance(member, list):
+        parts: dict[Any, Any] = dict(enumerate(member))
+    elif isinstance(member, Instance) and member.definition.kind in kinds:
+        parts = member.members
+    else:
         yield member, path
         return
-    parts = dict(enumerate(member)) if isinstance(member, list) else member.members
     for step, part in parts.items():
-        yield from leaves_of(part, (*path, (step, len(parts))))
+        yield from leaves_of(part, kinds, (*path, (step, len(parts))))
 
 
 _Start: TypeAlias = tuple[int, Symbol, int]  # Place in the text, unknown or derivative, and its start value.
@@ -402,38 +406,30 @@ class Connections:
         self._signals: list[tuple[int, Variable, Variable]] = []  # Boolean and Integer ones.
 
     def connect(self, equation: syntax.Connect, scope: Scope) -> None:
-        """Enter a connect-equation."""
-        sides = equation.left, equation.right
-        left, right = (self.values.required(name, scope) for name in sides)
-        self._link(equation, (left, right), (_is_outside(sides[0], scope), _is_outside(sides[1], scope)))
-
-    def _link(self, equation: syntax.Connect, ends: tuple[Any, Any], outside: tuple[bool, bool]) -> None:
-        """Connect variables, connectors variable by variable, or arrays element by element."""
-        self.values.spend(1, equation.at)
-        left, right = ends
-        if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-            for both in zip(left, right, strict=True):
-                self._link(equation, both, outside)
-            return
-        if isinstance(left, Variable) and isinstance(right, Variable):
-            if left.flow != right.flow:
-                pair = f"{left.shown} and {right.shown}"
-                self.fail(equation.at, f"{pair} are connected, but only one of them is a flow")
-            if not left.variability and (left.type != "Real" or right.type != "Real"):
-                self._signals.append((equation.at, left, right))
-            elif not left.variability:
-                self._links.append((equation.at, (left, outside[0]), (right, outside[1])))
-            return
-        pair = f"{equation.left} and {equation.right}"
-        if not isinstance(left, Instance) or not isinstance(right, Instance):
-            self.fail(equation.at, f"{pair} do not fit; {_HOW_TO_CONNECT}")
-        for instance, name in ((left, equation.left), (right, equation.right)):
-            if instance.definition.kind in ("model", "block"):
-                self.fail(equation.at, f"{name} is no connector; {_HOW_TO_CONNECT}")
-        if left.members.keys() != right.members.keys():
-            self.fail(equation.at, f"{pair} have different variables; {_HOW_TO_CONNECT}")
-        for word in left.members:
-            self._link(equation, (left.members[word], right.members[word]), outside)
+        """Enter a connect-equation, variable by variable."""
+        at, names, sides = equation.at, (equation.left, equation.right), list[dict[Any, Any]]()
+        for name in names:
+            leaves = leaves_of(self.values.required(name, scope), ("record", "connector", "class"))
+            sides.append({path: each for each, path in leaves})
+            if not all(isinstance(each, Variable) for each in sides[-1].values()):
+                self.fail(at, f"{name} is no connector; {_HOW_TO_CONNECT}")
+        left, right = sides
+        self.values.spend(len(left), at)
+        if left.keys() != right.keys():
+            words = [
+                {tuple(step for step, _ in path if isinstance(step, str)) for path in side} for side in sides
+            ]
+            what = "do not fit" if words[0] == words[1] or {()} in words else "have different variables"
+            self.fail(at, f"{names[0]} and {names[1]} {what}; {_HOW_TO_CONNECT}")
+        outside = [_is_outside(name, scope) for name in names]
+        for one, other in ((each, right[path]) for path, each in left.items()):
+            if one.flow != other.flow:
+                pair = f"{one.shown} and {other.shown}"
+                self.fail(at, f"{pair} are connected, but only one of them is a flow")
+            if not one.variability and (one.type != "Real" or other.type != "Real"):
+                self._signals.append((at, one, other))
+            elif not one.variability:
+                self._links.append((at, (one, outside[0]), (other, outside[1])))
 
     def pass_on(self, has_value: Callable[[Variable], bool]) -> None:
         """Let Boolean and Integer variables stand for those with a value that they are connected with."""
