@@ -443,13 +443,13 @@ def _problem_of_model(
     must, first = index is not None, HIGHEST_INDEX
     if index is None:
         problem = Target(model).make_problem(settings)
-        if problem.index is None and not any(order for _, order in problem.form.states):
+        jumps = problem.form.jumps is not None  # a run may go through modes of other indices
+        if problem.index is None and not (jumps or any(order for _, order in problem.form.states)):
             known = calculated(model, "index", functools.partial(_known_of, model, problem.form))
             # Where equations turn no method solves index 2; weights of a repair are too rough for index 3.
             first = 1 if known.turns else HIGHEST_INDEX - 1
-            every = known.variable_index or (max(1, known.index or 0),) * problem.n
-            problem.variable_index = tuple(every[j] for j, _ in problem.form.states)
-            problem.index = known.index
+            problem.index, own = known.index, known.variable_index or (max(1, known.index or 0),) * problem.n
+            problem.variable_index = tuple(own[j] for j, _ in problem.form.states)
         index = problem.index
         if request.reduce is False or (index is not None and index <= first):
             return problem, ""
@@ -461,7 +461,7 @@ def _problem_of_model(
         return problem, f"{NOT_REDUCED} (by its structure: {error})"
     if index is None:
         index = reduction.differentiations + 1
-        if index <= 1 or (index <= HIGHEST_INDEX and (_not_located(model) or closed(model) is not model)):
+        if index <= 1 or (index <= HIGHEST_INDEX and (jumps or closed(model) is not model)):
             return problem, ""
     said = f"index {index} reduced to {reduction.index} first; reduce=False solves the equations as they are"
     return reduction.problem(**settings), "; ".join(filter(None, (said, _not_located(model))))
