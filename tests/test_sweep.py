@@ -32,7 +32,8 @@ from dae_sdc.run.plan import plan_of
 from dae_sdc.run.solve import Repeated
 from dae_sdc.run.sweep import swept_values
 from dae_sdc.run.sweep_table import MOST_EVENT_TIMES, Outcome, RunningSweep
-from dae_sdc.sharing import surroundings
+from dae_sdc.sharing import Recent, surroundings
+from dae_sdc.structure import consistent
 
 SETTINGS: dict[str, Any] = {"sweeper": "radau-iia-5", "dt": 0.05, "t_end": 0.2, "points": 5}
 
@@ -147,6 +148,63 @@ def test_runs_that_differ_in_numbers_share_a_plan(
     monkeypatch.setattr(solving, "plan_of", lambda *stages: plans.append(plan_of(*stages)) or plans[-1])
     runs = ds.sweep(problem, params, rtol=1e-5, points=3, **settings)
     assert runs.success.all() and len(plans) == 1
+
+
+def _pendulum(t: float, u: Any, du: Any, g: float = 9.81) -> list[Any]:
+    x, y, v, w, force = u
+    return [du[0] - v, du[1] - w, du[2] + force * x, du[3] + force * y + g, x**2 + y**2 - 1.0]
+
+
+def _vanishing(t: float, u: Any, du: Any, k: float = 1.0) -> list[Any]:
+    """u = (cos t, -sin t), of index 2 where k is 0 and of index 1 elsewhere."""
+    return [du[0] - u[1], u[0] - np.cos(t) + k * (u[1] + np.sin(t))]
+
+
+def _chosen(t: float, u: Any, du: Any, k: float = 1.0) -> list[Any]:
+    """The same with index 2 where k is negative."""
+    return _vanishing(t, u, du, np.maximum(k, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("problem", "name", "values", "start"),
+    [
+        (_pendulum, "g", (9.0, 9.5, 10.0, 0.1, -9.0, 0.0), [1.0, 0.0, 0.0, 0.0, 0.0]),
+        (_vanishing, "k", (0.5, 0.0, -0.3, 1e-9), [1.0, 0.0]),
+        (_vanishing, "k", (0.0, 2.0), [1.0, 0.0]),
+        (_chosen, "k", (1.0, -1.0, 2.0), [1.0, 0.0]),
+        (_chosen, "k", (-1.0, -2.0, 1.0), [1.0, 0.0]),
+        (_swing, "g", (9.0, 10.0, 0.0), None),
+    ],
+)
+def test_what_is_known_for_other_numbers_changes_no_digit(
+    problem: Any, name: str, values: Any, start: Any
+) -> None:
+    given = problem() if problem is _swing else problem
+    settings: dict[str, Any] = {"rtol": 1e-6, "points": 5, "t_end": 1.0, "u0": start}
+    runs = ds.sweep(given, {name: values}, **settings)
+    for run, value in enumerate(values):
+        for module in [each for word, each in sys.modules.items() if word.startswith("dae_sdc.")]:
+            for kept in [each for each in vars(module).values() if isinstance(each, Recent)]:
+                kept.clear()
+        given = problem() if problem is _swing else problem
+        alone = ds.solve(given, params={name: value}, dense=False, **settings)
+        assert runs.u[run].tobytes() == alone.u.tobytes() and runs.message[run] == alone.message
+        if problem in (_vanishing, _chosen):
+            exact = np.stack([np.cos(runs.t), -np.sin(runs.t)], axis=1)
+            assert np.abs(runs.u[run] - exact).max() < 1e-7
+
+
+def test_points_that_satisfy_the_constraints_are_sought_once_in_a_sweep(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sought, find = list[Any](), consistent.find_points
+    monkeypatch.setattr(consistent, "find_points", lambda *given: sought.append(given) or find(*given))
+    runs = ds.sweep(
+        lambda t, u, du, g=9.81: _pendulum(t, u, du, g),
+        {"g": [9.0, 9.1, 9.2, 9.3]},
+        **{"u0": [1.0, 0.0, 0.0, 0.0, 0.0], "t_end": 0.1, "rtol": 1e-6, "points": 2},
+    )
+    assert runs.success.all() and len(sought) == 1
 
 
 def test_values_are_lists_ranges_and_pairs() -> None:

@@ -340,7 +340,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
         # A start whose first step is kept was consistent.
-        checked = (steps.begins[-1] or (None,))[0] is not None
+        checked = again or (steps.begins[-1] or (None,))[0] is not None
         for call in self._calls["pre_run"]:
             if not (checked and isinstance(getattr(call, "__self__", None), CheckInitialValue)):
                 call(step, 0)

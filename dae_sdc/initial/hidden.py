@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import FIRST_PART
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
-from dae_sdc.initial.jets import ModelJets
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.initial.jets import ModelJets, jets_of
 
 # Factor of W for derivatives, in sizes over a time: they may change more than what the method computed.
 WEIGHT_OF_DERIVATIVES = 1e3
@@ -43,9 +44,11 @@ class HiddenConstraints:
     def __init__(self, problem: Any, system: ModelJets, sizes: Vector, time: float | None) -> None:
         self.problem, self.system, self.time = problem, system, time
         self.between = equations_at_points(problem, sizes)
+        self.errors = self.between.errors  # of values that were not corrected
 
     def __reduce__(self) -> Any:
-        return type(self), (self.problem, self.system, self.between.sizes, self.time)
+        fresh = self.system.with_numbers(self.system.model, self.system.t)  # without programs that have run
+        return type(self), (self.problem, fresh, self.between.sizes, self.time)
 
     def determines(self, index: int) -> bool:
         """Whether the structure of the equations tells all hidden constraints of an index."""
@@ -54,8 +57,8 @@ class HiddenConstraints:
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the constraints, see :meth:`Pointwise.correct`."""
         problem, sizes = self.problem, self.between.sizes.astype(float)
-        if (stages := _STAGES.get(self.system)) is None:
-            stages = _STAGES[self.system] = _Stages(self.system, problem.form.states)
+        known, states = _STAGES.setdefault(self.system.model.graph, {}), tuple(problem.form.states)
+        stages = known[states] = known.get(states) or _Stages(self.system, states)
         time = self.time or FIRST_PART * float(problem.interval[1] - problem.interval[0]) or 1.0
         x, solved = np.zeros((len(t), len(self.system.jets) + 1)), np.zeros(len(t), dtype=np.int64)
         x[:, stages.rates] = np.nan_to_num(du[:, stages.rated])
@@ -63,7 +66,8 @@ class HiddenConstraints:
         weights = WEIGHT_OF_DERIVATIVES * sizes[stages.places] / time**stages.apart
         weights[stages.columns] = sizes
         t, h = np.ascontiguousarray(t), np.ascontiguousarray(h)
-        stages.correct(x, t, h, weights, sizes, solved)
+        arrays = {"weights": weights, "sizes": sizes, "p": self.system.known["p"]}
+        stages.correct(x, t, h, arrays, solved)
         rows = np.flatnonzero(done := solved > 0)
         u[rows] = x[rows][:, stages.columns]
         du[np.ix_(rows, stages.rated)] = x[rows][:, stages.rates]
@@ -73,10 +77,6 @@ class HiddenConstraints:
             done[rest] = self.between.correct(t[rest], values, slopes, h[rest])
             u[rest], du[rest] = values, slopes
         return done
-
-    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
-        """Estimated errors of values that were not corrected, see :meth:`Pointwise.errors`."""
-        return self.between.errors(t, u, du, h)
 
 
 class _Stages:
@@ -97,7 +97,7 @@ class _Stages:
         shapes = {"before": count + 1, "other": count + 1, "out": rows + max(each.entries for each in stages)}
         shapes |= {"matrix": rows * most, "system": rows**2, "right": rows, "step": most, "start": most}
         arrays: dict[str, Any] = {name: np.zeros(size) for name, size in shapes.items()}
-        arrays |= {"states": np.array([self.columns, range(len(states))]), "p": system.known["p"]}
+        arrays |= {"states": np.array([self.columns, range(len(states))])}
         arrays |= {"rates": np.array([self.rates, self.rated]), "pivots": np.zeros(rows, dtype=np.int32)}
         arrays["is_state"] = np.isin(np.arange(count), self.columns).astype(float)
         numbers = {"values": count, "n": len(states), "rated": len(rates), "count": len(stages)}
@@ -124,16 +124,16 @@ class _Stages:
         stage.program = compiled.address
         return arrays, compiled
 
-    def correct(self, x: Vector, t: Vector, h: Vector, weights: Vector, sizes: Vector, solved: Any) -> None:
+    def correct(self, x: Vector, t: Vector, h: Vector, arrays: Mapping[str, Vector], solved: Any) -> None:
         """Let the rows of values satisfy the stages at times, and write 1 where they do."""
         # Threads share the rest of the memory, which none leaves before its values are written.
         memory = HiddenMemory.from_buffer_copy(self._memory.structure)
-        arrays = {"weights": weights, "sizes": sizes, "largest": np.abs(x).max(axis=0, initial=0.0)}
+        arrays = {**arrays, "largest": np.abs(x).max(axis=0, initial=0.0)}
         tell_addresses(memory, arrays)
         correct_hidden()(ctypes.addressof(memory), *map(address, (x, t, h, solved)), len(t))
 
 
-_STAGES: WeakKeyDictionary[ModelJets, _Stages] = WeakKeyDictionary()
+_STAGES: WeakKeyDictionary[Graph, dict[Any, _Stages]] = WeakKeyDictionary()  # for any numbers
 
 
 def hidden_constraints(
@@ -146,24 +146,14 @@ def hidden_constraints(
     # At a jump, values do not determine on which side of it the end of a step lies.
     if form is None or model is None or form.jumps is not None:
         return None
-    system = _system(form, model, t, tuple(problem.packed_parameters.tolist()))
+    numbers = dict(zip(model.parameters_by_name, problem.packed_parameters.tolist(), strict=True))
+    try:
+        system = jets_of(model.with_values(numbers), t)
+    except DAEError:
+        return None
     # There are no start values of unknowns that a repair adds, and no place for those that it takes away.
-    if system is None or len(system.model.names) != system.unknowns:
+    if len(system.model.names) != system.unknowns:
         return None
     if not set(form.states) <= set(system.place) or (not any_size and len(system.jets) > MOST_VALUES):
         return None
     return HiddenConstraints(problem, system, sizes, time)
-
-
-def _system(form: Any, model: Any, t: float, parameters: tuple[float, ...]) -> ModelJets | None:
-    """The differentiated equations with values of the parameters; None where these are not found."""
-    if (None, parameters) in form.systems:
-        return None
-    found = next((one for one in form.systems.values() if one and one.parameters == parameters), None)
-    if found is None:
-        own = model.with_values(dict(zip(model.parameters_by_name, parameters, strict=True)))
-        with suppress(DAEError):
-            found = ModelJets(own, t)
-        form.systems.clear()
-        form.systems[None if found is None else t, parameters] = found
-    return found

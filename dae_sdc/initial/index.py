@@ -128,11 +128,9 @@ def _pencil(near: Neighbourhood, number: int, at_start: bool = False) -> tuple[V
 
 def _are_close(pencils: list[tuple[Vector, Vector] | None]) -> bool:
     """Whether pencils are the same up to what differences leave."""
-    first, *others = pencils
-    return first is not None and all(
-        other is not None
-        and all(np.allclose(a, b, rtol=0.0, atol=CONSTANT_ENTRY) for a, b in zip(first, other, strict=True))
-        for other in others
+    known = [pencil for pencil in pencils if pencil is not None]
+    return len(known) == len(pencils) and all(
+        np.allclose(pencil, known[0], rtol=0.0, atol=CONSTANT_ENTRY) for pencil in known
     )
 
 

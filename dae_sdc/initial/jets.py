@@ -14,13 +14,14 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Op, name_of
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.jets.graph import GraphJets, Integers
+from dae_sdc.sharing import Recent, one_at_a_time
 from dae_sdc.structure.analysis import Structure, regular_by_rounding, structure
-from dae_sdc.structure.consistent import Start
+from dae_sdc.structure.consistent import Start, general_values
 from dae_sdc.structure.rank import is_singular
 from dae_sdc.structure.repair import repair
 
@@ -181,15 +182,23 @@ class ModelJets(JetSystem):
         replaced = (definition.replaced for definition in model.definitions)
         self.replaced = [each for each in replaced if set(graph.depends(each[1])) <= self.place.keys()]
         self.usually_free = tuple(self.place[jet] for jet in found.free)
-        self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
-        self.known = {"t": np.array([t]), "p": np.array(self.parameters, dtype=np.float64)}
         self._is_limited = False
+
+    def with_numbers(self, model: Any, t: float) -> ModelJets:
+        """These equations at a time, with the numbers of a model that differs in them alone."""
+        other = copy.copy(self)
+        other.model, other.t = self.model.with_values(model.parameter_values), t
+        other.model.variables_by_name, other.model.interval = model.variables_by_name, model.interval
+        other._add(())
+        return other
 
     def _add(self, conditions: Iterable[tuple[str, int]]) -> None:
         """Add equations of the start, each to the first stage at which all its values are known."""
-        of_jet = {j: number for number, stage in enumerate(self.stages) for j in stage.jets.tolist()}
+        numbers = [entry.required(self.model.name) for entry in self.model.parameters_by_name.values()]
+        self.known = {"t": np.array([self.t]), "p": np.array(numbers, dtype=np.float64)}
         self._parts: dict[tuple[int, ...], Part] = {}
         self.__dict__.pop("whole", None)
+        of_jet = {j: number for number, stage in enumerate(self.stages) for j in stage.jets.tolist()}
         for name, root in conditions:
             jets = [self.place.get(jet) for jet in self.model.graph.depends(root)]
             if None in jets:
@@ -255,14 +264,14 @@ class ModelJets(JetSystem):
         if not simpler:
             return None
         other = copy.copy(self)
-        share = graph.parameter(len(self.parameters))
+        share = graph.parameter(len(self.known["p"]))
         rest = graph.sub(graph.one, share)
         mixed = {
             self.model.roots[i]: graph.add(graph.mul(share, self.model.roots[i]), graph.mul(rest, root))
             for i, root in simpler.items()
         }
         other.derivatives = [(mixed.get(root, root), order) for root, order in self.derivatives]
-        other._parts, other.known = {}, {**self.known, "p": np.append(self.parameters, 0.0)}
+        other._parts, other.known = {}, {**self.known, "p": np.append(self.known["p"], 0.0)}
 
         def at(value: float) -> ModelJets:
             other.known["p"][-1] = value
@@ -305,6 +314,35 @@ class ModelJets(JetSystem):
         if len(part.rows) * len(self.jets) > MOST_DENSE_ENTRIES:
             return super().jacobian_of(x, columns, stage)
         return part.dense(x, columns)
+
+
+def start_time(interval: Sequence[float], t0: Any) -> float:
+    """The given time, or the start of an interval."""
+    found = float(interval[0]) if t0 is None else require_number("t0", t0)
+    if not np.isfinite(found):
+        raise InputError(f"t0 must be finite; got {found}")
+    return found
+
+
+KEPT_NODES: Final = 100_000  # Most expressions of differentiated equations that are kept.
+
+_JETS: Final[Recent[tuple[Any, ...], ModelJets]] = Recent(KEPT_NODES, lambda jets: len(jets.model.graph))
+
+
+@one_at_a_time
+def jets_of(model: Any, t0: float | None) -> ModelJets:
+    """The equations of a model and their derivatives, kept for models that say the same."""
+    t, numbers = start_time(model.interval, t0), model.parameter_values.values()
+    starts = (tuple(variable.start.items()) for variable in model.unknowns())
+    about = (*starts, *(definition.replaced for definition in model.definitions), *model.equations_alone())
+    likeness = (*about, *general_values(model, numbers))
+
+    def jets() -> ModelJets:
+        alike = (each for (like, *_), each in _JETS.items() if like == likeness and not each.repairs)
+        other = next(alike, None)
+        return ModelJets(model, t) if other is None else other.with_numbers(model, t)
+
+    return _JETS.of((likeness, t, model.interval, *numbers), jets)
 
 
 class Part(GraphJets):

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.projection import project
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.deadline import current, limited, under_way
-from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
+from dae_sdc.errors import DAEError, InconsistentStateError, InputError
 from dae_sdc.expressions.dag import name_and_order, name_of
 from dae_sdc.initial.block_solutions import BLOCKS
 from dae_sdc.initial.consistent import NOT_SOUGHT, Initial, Violation, listed
@@ -34,23 +34,14 @@ from dae_sdc.initial.given import (
     split,
 )
 from dae_sdc.initial.index import index_of
-from dae_sdc.initial.jets import JetSystem, ModelJets
+from dae_sdc.initial.jets import JetSystem, ModelJets, jets_of, start_time
 from dae_sdc.initial.redundant import left_out, require_implied
 from dae_sdc.initial.solver import SEARCH, Booleans, Given, Solver
 from dae_sdc.jets.graph import leaf_values
 from dae_sdc.registry import unknown
-from dae_sdc.sharing import Recent, one_at_a_time
 
 # Largest number of values for which all solutions are sought in order to find the nearest one.
 MOST_VALUES_OF_EVERY_START = 200
-
-
-def _time(interval: Sequence[float], t0: Any) -> float:
-    """The given time, or the start of an interval."""
-    found = float(interval[0]) if t0 is None else require_number("t0", t0)
-    if not np.isfinite(found):
-        raise InputError(f"t0 must be finite; got {found}")
-    return found
 
 
 class HiddenByRoundingError(InputError):
@@ -211,22 +202,6 @@ def _rate(name: str) -> str:
     """Name of the derivative of an unknown or of one of its derivatives."""
     base, order = name_and_order(name)
     return name_of(base, order + 1)
-
-
-KEPT_JETS = 16  # Models whose differentiated equations are kept.
-KEPT_NODES = 20_000  # Expressions of the largest of these.
-
-_JETS: Final[Recent[tuple[Any, ...], ModelJets]] = Recent(KEPT_JETS)
-
-
-@one_at_a_time
-def jets_of(model: Any, t0: float | None) -> ModelJets:
-    """The equations of a model and their derivatives, kept for models that say the same."""
-    time = _time(model.interval, t0)
-    if len(model.graph) > KEPT_NODES:
-        return ModelJets(model, time)
-    starts = (tuple(variable.start.items()) for variable in model.unknowns())
-    return _JETS.of((time, model.interval, *starts, *model.content()), lambda: ModelJets(model, time))
 
 
 @under_way("consistent initial values were sought", ", or give guesses near them")
@@ -411,7 +386,7 @@ def initial_of_problem(
 ) -> Initial:
     """Consistent initial values of a problem, see :func:`dae_sdc.run.initial.initial`."""
     # Shapes: u0 (n,).
-    time = _time(problem.interval, t0)
+    time = start_time(problem.interval, t0)
     n, names, title = problem.n, problem.names, problem.name
     point, given = guesses_of_state(problem, u0, time)
     kind = f"unknown of {title}"
@@ -498,8 +473,7 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
         point = better.x
         if better.converged:
             break
-    values = system.values(point)
-    scale = _scale(system, given, point)
+    values, scale = system.values(point), _scale(system, given, point)
     wrong = np.flatnonzero(~(np.abs(values) <= 10.0 * system.tolerance * scale))
     return [
         Violation(system.row_names[i], float(values[i]), float(scale[i]), system.row_orders[i]) for i in wrong

@@ -71,10 +71,9 @@ def residues(graph: Graph, rows: Sequence[Row]) -> list[dict[Jet, int]]:
     graph = differentiated(graph, roots) if any(order for _, order in rows) else graph
     slopes = [slopes_of(graph, *row) for row in rows]
     nodes = [*roots, *(node for own in slopes for node in own.values())]
-    points = (Residues(point, exact_roots=True) for point in range(RANDOM_POINTS))
     # If all random points fail, square roots that the field lacks are those of constant multiples.
-    every = (values_of(graph, nodes, numbers) for numbers in (*points, Residues()))
-    values = next((one for one in every if one is not None), None)
+    points = [*(Residues(point, exact_roots=True) for point in range(RANDOM_POINTS)), Residues()]
+    values = next((v for point in points if (v := values_of(graph, nodes, point)) is not None), None)
     if values is None:
         raise NoValueError
     numbers = iter(values[len(roots) :])
@@ -84,32 +83,31 @@ def residues(graph: Graph, rows: Sequence[Row]) -> list[dict[Jet, int]]:
 class _Repeated:
     """A program of jets that is evaluated again and again."""
 
-    def __init__(self, program: Program, jets: int) -> None:
-        self.program, self._jets = program, jets
-        self._count, self._u = 0, np.zeros(jets + 1)
+    def __init__(self, program: Program) -> None:
+        self.program, self._count = program, 0
         self._compiled: Compiled | None = None
 
     def __call__(self, x: Vector, t: Vector, p: Vector) -> Vector:
         """Outputs at values x of shape (jets,) or (jets, points), at a time or the points' times t."""
         self._count += len(self.program.code) if x.ndim == 1 else 0
+        u = np.concatenate([x, np.zeros((1, *x.shape[1:]))])  # what is no value is 0
         if self._count <= MOST_BY_NUMPY or x.ndim > 1:
-            return self.program.evaluate(self._inputs(x, t, p))
+            return self.program.evaluate(self._inputs(u, t, p))
         if self._compiled is None:
             self._compiled = compile_program(self.program, "residual", "tape")
-        self._u[:-1] = x
-        return self._compiled.at(t.item(), self._u, p)
+        return self._compiled.at(t.item(), u, p)
 
     @cached_property
     def sizes(self) -> _Repeated:
         """Sizes of the terms of the outputs."""
-        return _Repeated(self.program.sizes, self._jets)
+        return _Repeated(self.program.sizes)
 
-    def _inputs(self, x: Vector, t: Vector, p: Vector) -> Vector:
-        values = {"u": np.concatenate([x, np.zeros((1, *x.shape[1:]))]), "t": t.reshape(1, -1), "p": p}
-        inputs = np.empty((len(self.program.inputs), *x.shape[1:]))
+    def _inputs(self, u: Vector, t: Vector, p: Vector) -> Vector:
+        values = {"u": u, "t": t.reshape(1, -1), "p": p}
+        inputs = np.empty((len(self.program.inputs), *u.shape[1:]))
         for kind, (slots, numbers) in self.program.places.items():
             own = values[kind][numbers]
-            inputs[slots] = own if own.ndim == x.ndim else own.reshape(-1, *[1] * (x.ndim - 1))
+            inputs[slots] = own if own.ndim == u.ndim else own.reshape(-1, *[1] * (u.ndim - 1))
         return inputs
 
 
@@ -174,7 +172,9 @@ class GraphJets:
                 return Input("u", self.place.get((leaf.index, leaf.order), len(self.place)))
             return Input(leaf.kind, leaf.index)
 
-        return _Repeated(self.graph.program(nodes, source), len(self.place))
+        known, key = self.graph.remembered, ("program", *nodes, *self.place)
+        known[key] = known.get(key) or self.graph.program(nodes, source)
+        return _Repeated(known[key])
 
     @cached_property
     def _values(self) -> _Repeated:

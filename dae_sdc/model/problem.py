@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Self
 
 import numpy as np
@@ -70,8 +70,6 @@ class Form(Shared):
     # Arguments of steep functions that may change faster than integrated unknowns: where they are largest, a
     # pulse may lie between the nodes of a step.
     peaks: Program | None = None
-    # Cache of the equations with their derivatives, by time and values of the parameters.
-    systems: dict[Any, Any] = field(default_factory=dict, repr=False)
     constant_mass: bool = False  # Whether dF/du' depends neither on time nor on unknowns.
 
     @functools.cached_property
@@ -168,7 +166,7 @@ def form_of(
     moving = {graph.leaves[leaf] for leaf, slope in slopes if graph.mark[slope] & MOVING}
     constant = not any(leaf.kind in "ud" and getattr(given(leaf), "kind", "") == "du" for leaf in moving)
     about = tuple(states), n_diff, names, units, names_of_rows
-    return Form(*about, *programs, pattern, jumps, peaks, {}, constant)
+    return Form(*about, *programs, pattern, jumps, peaks, constant)
 
 
 def _steep_arguments(

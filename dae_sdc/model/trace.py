@@ -203,7 +203,7 @@ def traced_before(problem: ProblemDAE, traced: Traced, u0: Vector | None = None)
         valued = traced.model.with_values(dict(zip(parameters, numbers, strict=True)))
         model = with_starts(valued, lambda j: _start_values(start, j), problem.interval)
         try:
-            compared = _compare(problem, model, start)
+            compared = _compare(problem, model, start, 1)
         except InputError:  # told where the function is read anew
             return None
         return replace(traced, model=model, start=start, point=compared)
@@ -363,10 +363,11 @@ def _add_equations(model: Model, problem: ProblemDAE, entries: list[Any]) -> Non
         model.add_root(root, name)
 
 
-def _compare(problem: ProblemDAE, model: Model, start: _Start) -> tuple[Any, ...]:
+def _compare(
+    problem: ProblemDAE, model: Model, start: _Start, count: int = CHECKED_POINTS
+) -> tuple[Any, ...]:
     """A random point and the function there; raises InputError if equations and function differ at one."""
-    n, count = problem.n, CHECKED_POINTS
-    source = np.random.default_rng(1)
+    n, source = problem.n, np.random.default_rng(1)
     near = []
     for values in start:
         middle = np.zeros(n) if values is None else np.asarray(values, dtype=np.float64)

@@ -682,8 +682,9 @@ def _known(model: Model, n_diff: int, borders: bool) -> _Known:
     """What is known of the equations of a model, found once for all models that have the same ones."""
     # ``borders``: those of jumps are switches, where a problem has none of its own.
     from dae_sdc.model.problem import in_given_order
+    from dae_sdc.structure.consistent import general_values
 
-    key, alike = ((n_diff, borders, *content) for content in (model.content(), model.equations_alone()))
+    alike = n_diff, borders, *model.equations_alone()
 
     def form() -> Form:
         known = _FORMS.of(alike, lambda: in_given_order(model, n_diff, borders=borders))
@@ -692,6 +693,7 @@ def _known(model: Model, n_diff: int, borders: bool) -> _Known:
         missing = max(nodes, default=0) >= len(model.graph.op)
         return in_given_order(model, n_diff, borders=borders) if missing else known
 
+    key = *alike, *general_values(model, model.parameter_values.values())
     return _KNOWN.of(key, lambda: _known_of(model, form()))
 
 
@@ -821,23 +823,25 @@ def reduced_by_arrays(equations: Equations, rtol: float | None) -> Equations:
     from dae_sdc.initial.derivative_arrays import ArrayProblem, CurveArrayProblem
     from dae_sdc.initial.index import is_linear
     from dae_sdc.initial.neighbourhood import USUAL_TOLERANCE, Neighbourhood
+    from dae_sdc.structure.analysis import is_nonlinear
 
-    problem, near, index = equations.problem, equations.near, equations.problem.index
-    known = equations.model is not None or (is_of_user(problem) and not problem.chooses_branch)
+    problem, near, index, model = equations.problem, equations.near, equations.problem.index, equations.model
+    known = model is not None or (is_of_user(problem) and not problem.chooses_branch)
     form = getattr(problem, "form", None)
     least = 2 if (form is None or form.jumps is None) and not equations.is_proved else HIGHEST_INDEX
     let_go = rtol is not None and index is not None and index >= least
+    if let_go and model is not None:
+        let_go = not any(is_nonlinear(model.graph, root, lambda *_: True) for root in model.roots)
     if near is None or index is None or not known or not (equations.needs_reduction or let_go):
         return equations
     try:
-        make = functools.partial(Neighbourhood, copy.copy(problem), problem.interval[0], near)
+        around = Neighbourhood(copy.copy(problem), problem.interval[0], near)
         with uncounted(problem):
-            linear = equations.at_start("linear", lambda: is_linear(make()))
-        if not (linear or equations.needs_reduction):
-            return equations
-        around = make()
-        if not linear:
+            linear = is_linear(around)
+        if not linear and equations.needs_reduction:
             return replace(equations, otherwise=CurveArrayProblem(around, index, rtol or USUAL_TOLERANCE))
+        if not linear:
+            return equations
         reduced = ArrayProblem(around, index, rtol or USUAL_TOLERANCE)
     except DAEError as error:
         return equations.without_way(f"by derivatives along t: {error}")

@@ -315,7 +315,7 @@ def _sought(
     # Where all differential states have start values that satisfy the equations as they are written, they are
     # meant: if they contradict hidden constraints, they are refused. Otherwise start values are guesses.
     # Where a start is completed, the others than the names that are ``kept`` are told.
-    from dae_sdc.initial.search import initial_of_model, jets_of
+    from dae_sdc.initial.search import initial_of_model
     from dae_sdc.initial.solver import SEARCH
 
     model, simplified, t0 = equations.model, equations.simplified, request.t0
@@ -324,21 +324,19 @@ def _sought(
     variables = model.unknowns()
     starts = [float(variables[j].start.get(k, np.nan)) for j, k in form.states]
     given = {name: value for name, value in zip(form.names, starts, strict=True) if not np.isnan(value)}
-    whole, system = model if simplified is None else simplified.original, None
-    with suppress(InputError):  # told below, where it matters
-        system = jets_of(whole, t0)
+    whole = model if simplified is None else simplified.original
     if simplified is None and not guesses_only and given.keys() >= set(form.names[: form.n_diff]):
         looked = None
-        with suppress(InputError):
+        with suppress(InputError):  # told below, where it matters
             weak = form.names[form.n_diff :]
-            looked = initial_of_model(model, t0=t0, restarts=0, weak=weak, system=system, bounds=bounds)
+            looked = initial_of_model(model, t0=t0, restarts=0, weak=weak, bounds=bounds)
         if looked is not None:
             if looked.violated and all(one.order for one in looked.violated):
                 raise refused(f"the start values of model {model.name}", looked)
             if not looked.violated and (looked.unique or len(looked.values) > SEARCH.most_values):
                 return _kept(given, looked.values)
     parts: dict[str, Any] = {"fixed": fixed, "guesses": guesses, "bounds": bounds}
-    search = partial(initial_of_model, whole, t0=t0, system=system, kept_is_enough=True, **parts)
+    search = partial(initial_of_model, whole, t0=t0, kept_is_enough=True, **parts)
     try:
         many = bool(kept) and len(form.names) > MOST_SOUGHT
         start = nearest(search, complete=many or set(form.names) <= set(guesses or ()))
@@ -545,21 +543,16 @@ class _StartCheck:
 
     @cached_property
     def system(self) -> JetSystem:
-        """The equations and their derivatives; those of the model are kept with its programs."""
+        """The equations and their derivatives."""
         from dae_sdc.initial.differentiated import ProblemJets
-        from dae_sdc.initial.jets import ModelJets
+        from dae_sdc.initial.jets import jets_of
         from dae_sdc.initial.neighbourhood import Neighbourhood
 
         problem: Any = self.problem
         if self.equations.model is None:
             problem.start_step(attach(self.u.copy(), problem.n_diff), self.t)
             return ProblemJets(problem, self.t, self.u, forward=True)
-        systems: dict[Any, Any] = problem.form.systems
-        parameters = tuple(entry.value for entry in self.equations.model.parameters_by_name.values())
-        if (self.t, parameters) not in systems:
-            systems.clear()
-            systems[self.t, parameters] = ModelJets(self.equations.model, self.t)
-        system: ModelJets = copy.copy(systems[self.t, parameters])
+        system = copy.copy(jets_of(self.equations.model, self.t))
         system.near = partial(Neighbourhood, problem, self.t, self.u)
         return system
 

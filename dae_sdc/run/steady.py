@@ -171,7 +171,7 @@ def _place(problem: ProblemDAE, name: str) -> int:
 
 def _hidden(equations: Equations, t: float) -> Hidden | None:
     """The hidden constraints; None where there are none, or where they are not known."""
-    from dae_sdc.initial.jets import ModelJets
+    from dae_sdc.initial.jets import jets_of
 
     model, labels = equations.model, equations.labels
     if model is None:
@@ -179,7 +179,7 @@ def _hidden(equations: Equations, t: float) -> Hidden | None:
     places = {(labels.get(model.names[j], model.names[j]), k): (j, k) for j, k in model.form().states}
     states = [places.get((name, 0)) or places[name_and_order(name)] for name in equations.problem.names]
     try:
-        hidden = Hidden(ModelJets(model, t), states)
+        hidden = Hidden(jets_of(model, t), states)
     except DAEError:
         return None
     return hidden if hidden.rows.size else None

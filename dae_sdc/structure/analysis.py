@@ -300,7 +300,8 @@ def structure(
 @one_at_a_time
 def structure_of(model: Equations) -> Structure:
     """The structure of a model, which is kept for models that have the same equations and start values."""
-    return _STRUCTURES.of((*model.content(), *Start.of(model).key), lambda: structure(model))
+    key = *model.equations_alone(), *Start.of(model).key_for(model)
+    return _STRUCTURES.of(key, lambda: structure(model))
 
 
 @one_at_a_time

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from math import factorial
+from math import factorial, frexp
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.linear import superlu
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.expressions.dag import UNKNOWN, Leaf
+from dae_sdc.expressions.dag import NOT_ANALYTIC, UNKNOWN, Leaf
 from dae_sdc.jets.graph import GraphJets, Jet
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import Point, Prolongation
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dae_sdc.model.model import Equations
 
 USUAL_NUMBERS = (1e-3, 1e3)  # Sizes of numbers whose unit is 1.
-WANTED_POINTS = 2  # Number of points that are sought.
+ATTEMPTS_AT_ANOTHER = 6  # How often a second point is sought.
 # Distances from the start values, relative to 0.3 + their sizes, one for each attempt.
 SPREADS = (0.05, 0.05, 0.2, 0.2, 0.7, 0.7, 2.0, 2.0)
 # Distance of further points from the first, relative to 0.3 + the sizes of its coordinates.
@@ -66,11 +66,11 @@ class Start:
     # Whether parameters are perturbed by up to 2 %, so that ranks are those of general values.
     general: bool = True
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The values of all fields, as a key of a dictionary."""
-        numbers = self.values.items(), self.parameters, self.nominal.items()
-        return *map(tuple, numbers), self.t, self.span, self.general
+    def key_for(self, model: Equations) -> tuple[Any, ...]:
+        """What the ranks of a model depend on, as a key of a dictionary."""
+        parameters = general_values(model, self.parameters) if self.general else tuple(self.parameters)
+        values = tuple(self.values.items()), tuple(self.nominal.items())
+        return parameters, *values, self.t, self.span, self.general
 
     def value(self, leaf: Leaf) -> float | None:
         """The value of a leaf of the equations; None where none is known."""
@@ -173,10 +173,7 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
     else:
         return
     yield first
-    count = 1
-    for attempt in range(3 * WANTED_POINTS):
-        if count == WANTED_POINTS:
-            break
+    for attempt in range(ATTEMPTS_AT_ANOTHER):
         source = np.random.default_rng([attempt, 2])
         sizes = 0.3 * system.units + np.abs(first.x)
         away = FURTHER_POINT_DISTANCE * source.standard_normal(first.x.size) * sizes
@@ -184,7 +181,7 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         other = solve(system, first.x + away, t, first.p, first.pace)
         if other is not None:
             yield other
-            count += 1
+            return
 
 
 def prolonged(point: Point, wanted: Prolongation) -> Point | None:
@@ -243,16 +240,15 @@ def _by_stages(
 
 def _parameters(start: Start, source: np.random.Generator) -> list[float]:
     """Values of the parameters: perturbed if ``start.general``, random where none is given."""
-    return [
-        float(source.uniform(0.5, 1.5))
-        if value is None
-        else value
-        if not start.general
-        else float(value) * float(source.uniform(0.98, 1.02))
-        if value
-        else float(source.uniform(0.1, 0.3))
-        for value in start.parameters
-    ]
+
+    def number(value: float | None) -> float:
+        if value is None:
+            return source.uniform(0.5, 1.5)
+        if not start.general:
+            return value
+        return value * source.uniform(0.98, 1.02) if value else source.uniform(0.1, 0.3)
+
+    return [float(number(value)) for value in start.parameters]
 
 
 def _beginning(
@@ -316,6 +312,14 @@ class Leading:
 
 
 MOST_RANKS = 16  # Ranks that a graph keeps, for values of parameters and starts.
+DECADE = 4  # Powers of two within which values of a parameter have one rank.
+
+
+def general_values(model: Equations, parameters: Iterable[float | None]) -> tuple[Any, ...]:
+    """Values of parameters; their signs and sizes where analytic equations have one rank for almost all."""
+    if any(model.graph.op[node] in NOT_ANALYTIC for node in model.graph.below(model.roots)):
+        return tuple(parameters)
+    return tuple(value and (value > 0.0, frexp(value)[1] // DECADE) for value in parameters)
 
 
 def leading_rank(
@@ -326,7 +330,7 @@ def leading_rank(
     nodes = model.graph.leading_slopes(model.roots, c.tolist(), d.tolist())
     if not _depends_on_the_point(model, c, d, nodes):
         return None
-    asked = (tuple(model.roots), c.tobytes(), d.tobytes(), start.key)
+    asked = (tuple(model.roots), c.tobytes(), d.tobytes(), start.key_for(model))
     known: dict[Any, Leading] = model.graph.remembered.setdefault("leading rank", {})
     if asked in known:
         return known[asked]
@@ -348,8 +352,9 @@ def leading_rank(
         values.append(np.array(entries, dtype=np.float64))
         # Diagonal blocks are regular without doubt if they are so with small entries, and without them.
         small = _small(values[-1])
-        both = [values[-1], np.where(small, 0.0, values[-1])] if small.any() else values[-1:]
-        doubtful = [block for block in doubtful if not all(_is_clear(block, keys, part) for part in both)]
+        parts = [values[-1], np.where(small, 0.0, values[-1])] if small.any() else values[-1:]
+        both = [dict(zip(keys, part.tolist(), strict=True)) for part in parts]
+        doubtful = [block for block in doubtful if not all(_is_clear(block, part) for part in both)]
         if not doubtful:
             small = np.all([_small(v) for v in values], axis=0)
             vanishing = frozenset(key for key, zero in zip(keys, small.tolist(), strict=True) if zero)
@@ -406,24 +411,20 @@ def _small(values: Floats) -> npt.NDArray[np.bool_]:
     return np.asarray(np.abs(values) <= DOUBTFUL_ENTRY * np.abs(values).max(initial=0.0))
 
 
-def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
+def _is_clear(block: Block, values: Mapping[Jet, float]) -> bool:
     rows, cols = ({i: at for at, i in enumerate(part.tolist())} for part in (block.rows, block.cols))
-    entries = [
-        (rows[i], cols[j], v)
-        for (i, j), v in zip(keys, values.tolist(), strict=True)
-        if i in rows and j in cols
-    ]
+    entries = [(rows[i], cols[j], v) for (i, j), v in values.items() if i in rows and j in cols]
     if block.size == 1:
         return bool(entries) and abs(entries[0][2]) > 1e-6
     at, of, data = zip(*entries, strict=True)
     matrix = sparse.csr_matrix((data, (at, of)), shape=(block.size, block.size))
+    if block.size <= 300:
+        return not is_singular(matrix.toarray(), 1e-6)
     for _ in range(3):
         for axis in (1, 0):
             size = abs(matrix).max(axis=axis).toarray().ravel()
             scale = sparse.diags(1.0 / np.sqrt(np.where(size > 0.0, size, 1.0)))
             matrix = scale @ matrix if axis else matrix @ scale
-    if block.size <= 300:
-        return not is_singular(matrix.toarray(), 1e-6)
     try:
         factors = superlu(sparse.csc_matrix(matrix))
     except SingularMatrixError:

@@ -83,9 +83,7 @@ class Signature:
         equation_names = _names("equation", equation_names, "f", shape[0])
         key = rows * max(shape[1], 1) + cols
         by_key = np.lexsort((-orders, key))
-        first = np.ones(key.size, dtype=bool)
-        first[1:] = np.diff(key[by_key]) != 0
-        keep = by_key[first]
+        keep = by_key[np.unique(key[by_key], return_index=True)[1]]
         return Signature(rows[keep], cols[keep], orders[keep], shape, names, equation_names)
 
     @staticmethod
