@@ -187,6 +187,98 @@ def test_values_of_one_time_are_those_behind_it_in_any_order(simplify: bool) -> 
     assert [run[name][-1] for name in "xabcd"] == pytest.approx([x, a, b, c, d], rel=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("declared", "equations"),
+    [
+        (
+            "Boolean b(start = false)",
+            "when time > 1 then b = true; elsewhen pre(b) then b = false; end when;",
+        ),
+        ("Boolean b(start = false)", "when {time > 1, pre(b)} then b = not pre(b); end when;"),
+        (
+            "Integer k(start = 0)",
+            "when {time > 1, pre(k) == 1, pre(k) == 2} then k = if pre(k) == 2 then 0 else pre(k) + 1;"
+            " end when;",
+        ),
+    ],
+)
+def test_what_holds_for_one_turn_of_an_event_is_seen(declared: str, equations: str) -> None:
+    holds = "b" if declared.startswith("Boolean") else "k == 1"
+    text = f"""model Pulse
+      {declared}; discrete Real n(start = 0, fixed = true);
+    equation
+      {equations} when {holds} then n = pre(n) + 1; end when;
+    end Pulse;"""
+    solution = ds.solve(ds.read_modelica_text(text), rtol=1e-6, t_end=2.0)
+    assert np.allclose(solution.at([0.5, 1.5]).values("n"), [0.0, 1.0], atol=1e-12)
+    assert abs(solution.at([1.5]).values(declared.split()[1][0])[0]) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("condition", "rate", "happens"),
+    [
+        ("time > 0", 0.0, True),
+        ("time >= 0", 0.0, False),  # It holds at the start, and does not begin to hold.
+        ("x > 0", 1.0, True),
+        ("x >= 0", 1.0, False),
+        ("x < 0", -1.0, True),
+        ("x <= 0", -1.0, False),
+        ("x > 0", -1.0, False),
+        ("x > 0 and time > 0", 1.0, True),
+        ("x < 0 or time > 0", 1.0, True),
+    ],
+)
+@pytest.mark.parametrize("rtol", [1e-4, 1e-8])
+def test_a_condition_that_is_at_its_border_at_the_start_begins_to_hold_there(
+    condition: str, rate: float, happens: bool, rtol: float
+) -> None:
+    text = f"""model Border
+      Real x(start = 0, fixed = true); discrete Real z(start = 0, fixed = true);
+    equation
+      der(x) = {rate}; when {condition} then z = pre(z) + 1; end when;
+    end Border;"""
+    solution = ds.solve(ds.read_modelica_text(text), rtol=rtol, t_end=1.0)
+    assert np.allclose(solution.at([0.01, 0.5, 1.0]).values("z"), happens, atol=1e-12)
+
+
+@pytest.mark.parametrize(("required", "rate", "ends"), [("<", 1.0, 0.0), ("<=", 1.0, 0.0), ("<=", -1.0, 1.0)])
+def test_what_is_required_counts_at_its_border_at_the_start(required: str, rate: float, ends: float) -> None:
+    text = f"""model Border
+      Real x(start = 2, fixed = true); equation der(x) = {rate}; assert(x {required} 2, "too high");
+    end Border;"""
+    solution = ds.solve(ds.read_modelica_text(text), rtol=1e-6, t_end=1.0)
+    assert solution.success is (ends > 0.0) and solution.t[-1] == pytest.approx(ends, abs=1e-9)
+
+
+@pytest.mark.parametrize("rtol", [1e-3, 1e-6, 1e-9])
+def test_steps_of_the_time_are_counted_where_rounding_puts_their_places(rtol: float) -> None:
+    text = """model Counts
+      Integer count(start = 0, fixed = true); Real x(start = 1, fixed = true);
+    equation
+      der(x) = -x;
+      when integer(time/0.1) > pre(count) then count = pre(count) + 1; end when;
+    end Counts;"""
+    solution = ds.solve(ds.read_modelica_text(text), rtol=rtol, t_end=0.95)
+    times = 0.05 + 0.1 * np.arange(10)
+    assert np.allclose(solution.at(times).values("count"), np.arange(10), atol=1e-12)
+
+
+@pytest.mark.parametrize("simplify", [False, True])
+def test_of_several_assignments_in_an_algorithm_the_last_holds(simplify: bool) -> None:
+    text = """model Turns
+      discrete Real x(start = 0, fixed = true), y(start = 0, fixed = true);
+    algorithm
+      when sample(1, 1) then x := pre(x) + 1; y := 1; end when;
+      when time >= 2 then x := 10; end when;
+      when x > 5 then y := 2; end when;
+      annotation(experiment(StopTime = 3.5));
+    end Turns;"""
+    solution = ds.solve(ds.read_modelica_text(text), rtol=1e-6, simplify=simplify)
+    between = solution.at([0.5, 1.5, 2.5, 3.5])
+    assert np.allclose(between.values("x"), [0.0, 1.0, 10.0, 11.0], atol=1e-12)
+    assert np.allclose(between.values("y"), [0.0, 1.0, 2.0, 1.0], atol=1e-12)
+
+
 def test_values_that_depend_on_each_other_settle_or_are_refused() -> None:
     text = """model Loop
       Real x(start=1, fixed=true), z; discrete Real a(start=0); parameter Real k = 0.1;
@@ -499,7 +591,7 @@ CHANGES = {
     "integer": ("Integer n = integer(3*x); equation when change(n) then k = pre(k) + n; end when;", 6.0),
     "falling": (
         "Integer n = integer(-3*x); equation when change(n) then k = 10*pre(k) + n; end when;",
-        -234.0,
+        -1234.0,  # It is 0 at the start, and -1 from there on.
     ),
     "choice": (
         "Integer n = if x > 0.5 then 7 else 4; equation when change(n) then k = pre(k) + n; end when;",

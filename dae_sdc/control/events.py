@@ -889,11 +889,10 @@ class LocateEvents(MarkingControl):
 
     def _forget(self) -> None:
         """Forget what has happened in the last run."""
-        self.message, self.finished = "", False
+        self.message, self.finished, self._most_ahead = "", False, FEWEST_AHEAD
         self.behind: tuple[float, Vector] | None = None  # A time, and u and u' behind its last changes.
         self.sliding: Sliding | None = None
         self.aim: _Aim | None = None  # To be forgotten where something else lets the step be repeated.
-        self._most_ahead = FEWEST_AHEAD
         self._left: _Sampled | None = None  # The step that was left to the controller.
         self._switched: list[_Watch] = []
         self._told, self._without_progress, self._last_switch = 0, 0, -np.inf
@@ -945,6 +944,8 @@ class LocateEvents(MarkingControl):
                 if value != watch.event.function(u0, t0) and np.isfinite(value):
                     raise watch.is_no_function()
                 watch.tolerance = slack if abs(value) <= slack else 0.0
+                is_known = watch.side != 0 or watch.event.slack > 0.0 or abs(value) != TIE
+                watch.side = watch.side if is_known else int(np.sign(value))
         if self._switched:  # which is no event of conditions that hold by it
             u0, _ = self._behind_changes(P, u0, t0, h)
         self._keep_due(t0, u0, 0.0)
@@ -1122,7 +1123,7 @@ class LocateEvents(MarkingControl):
     def _stop_at_start(self, L: Any, scans: list[_Scan], first: float) -> float:
         """A switch or a terminal event at the very start of the step: it is repeated on the other branch."""
         for watch, _, crossings, state in scans:
-            if not crossings or crossings[0].theta > first:
+            if not crossings or crossings[0].theta > max(first, EPS):
                 continue
             if watch.leaves:
                 raise _comes_to_rest(watch, L.time)
@@ -1403,9 +1404,10 @@ def _leave_zero(
     P: ProblemDAE, watch: _Watch, u: MeshDAE, start: MeshDAE, t: float, step: float, far: float
 ) -> None:
     """Set the side of its zero on which the function of an event goes on, or stays for a step ``far``."""
-    function = watch.event.function
+    function, late = watch.event.function, t * (1.0 + 8.0 * EPS)
+    t = late if abs(function(u, late)) == TIE else t  # behind a step of the time that rounding has put there
     value, rounding = function(u, t), max(8.0 * EPS * watch.size, _rounding(function, u, t))
-    small, before = max(watch.noise, rounding), function(start, t)
+    small, before = max(watch.noise, rounding, TIE), function(start, t)
     if abs(value) <= ZERO_VALUE * watch.size and abs(before - value) <= rounding:
         small = max(small, 2.0 * abs(value))  # where the zero was located: the change is that of a velocity
     watch.side, watch.tolerance = int(np.sign(value)), 0.0

@@ -130,9 +130,7 @@ def require_way(way: Any, problem: Any) -> None:
 
 def default_way(problem: Any) -> str | None:
     """What is done at singular points where the user does not say: "stop", "pass", or None to not look."""
-    if isinstance(problem, QuasilinearProblem):
-        return "pass"
-    return "stop" if _is_of_a_model(problem) else None
+    return "pass" if isinstance(problem, QuasilinearProblem) else "stop" if _is_of_a_model(problem) else None
 
 
 # Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps in units

@@ -19,13 +19,14 @@ from dae_sdc.control.borders import Borders
 from dae_sdc.control.events import MOST_SWITCHES, Event, LocateEvents, accurate_slopes, as_events
 from dae_sdc.control.hooks import COUNTS, StepRecord
 from dae_sdc.control.stepping import SteppingController
-from dae_sdc.dae.branches import MESSAGE
+from dae_sdc.dae.branches import MESSAGE, TIE
 from dae_sdc.dae.interpolant import DenseOutput, StepData, StepsInRow
 from dae_sdc.dae.scales import ROUNDING_OF_TERMS, balanced
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, ResultFileError, SolveError, TimeLimitError
 from dae_sdc.expressions.dag import MOVING, Leaf, Op, name_and_order
-from dae_sdc.initial.search import initial_of_model, jets_of
+from dae_sdc.initial.jets import jets_of
+from dae_sdc.initial.search import initial_of_model
 from dae_sdc.model.jumps import timetable_of
 from dae_sdc.model.modes import Choice, Mode, choices_of, in_mode
 from dae_sdc.run import arcs
@@ -590,7 +591,7 @@ class Modes:
         if self.solutions:
             states = [[values.get(name, start[name]) for name in problem.names] for values in (state, start)]
             located = as_events(events_of(request.events, problem, equations.unknowns, {}))
-            slacks = [0.0] * len(self.events) + [ROUNDING_OF_TERMS * self._size(name) for _, name in watched]
+            slacks = [TIE] * len(self.events) + [ROUNDING_OF_TERMS * self._size(name) for _, name in watched]
             each = zip(located, slacks, repeat(t), *(repeat(problem.state(values)) for values in states))
             request = request.changed(events=[*starmap(_with_side, each)])
         arc = arcs.in_arcs(request, equations, begun, False)
