@@ -31,7 +31,7 @@ PLACES = np.array((0.137, 0.291, 0.443, 0.618, 0.829, 1.0))  # Where in the inte
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LOADED = re.compile(r'\bloadModel\s*\(\s*(\w+)\s*,\s*\{\s*"(\d+)"')
-_VALUE = re.compile(r"\bval\(\s*([^;]+?)\s*,\s*([-\d.eE+]+)\s*\)")
+_VALUE = re.compile(r"(?:^|;)\s*val\(\s*([^;]+?)\s*,\s*([-\d.eE+]+)\s*\)", re.MULTILINE)  # What is printed
 _NUMBER = re.compile(r"^/*[ \t]*(-?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)[ \t]*$", re.MULTILINE)
 
 
@@ -118,7 +118,7 @@ def _go(asked: dict[str, Any], answer: dict[str, Any]) -> None:
         return
     answer |= {"stage": 4, "check": "script"}
     if asked["expected"]:
-        return _compare(solution, asked["expected"], 1e-3, answer)
+        return _compare(solution, asked["expected"], 0.1, answer)
     times = begin + PLACES * (end - begin)
     for values_of in (_by_rumoca, _by_another_method):
         known = values_of(model, times, asked, answer)
@@ -137,8 +137,8 @@ def _compare(solution: Solution, expected: Expected, part: float, answer: dict[s
     unknowns, at, wanted = zip(*expected, strict=True)
     spots, rows = np.unique(at, return_inverse=True)
     largest = {name: np.abs(solution.values(name)).max() for name in {*unknowns}}
-    both = [solution.at(np.minimum(spots + shift * (end - begin), end)) for shift in (0.0, BEHIND)]
-    reached = [[side.values(name)[row] for name, row in zip(unknowns, rows, strict=True)] for side in both]
+    sides = [solution.at(np.clip(spots + k * BEHIND * (end - begin), begin, end)) for k in (-1, 0, 1)]
+    reached = [[side.values(name)[row] for name, row in zip(unknowns, rows, strict=True)] for side in sides]
     scales = np.maximum(np.maximum(np.abs(wanted), [part * largest[name] for name in unknowns]), 1e-6)
     answer["distance"] = float(np.max(np.abs(np.subtract(reached, wanted)).min(axis=0) / scales))
     is_right = answer["distance"] <= CLOSE

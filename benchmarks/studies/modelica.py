@@ -45,7 +45,7 @@ def modelica(
     scripts print as what is expected; else the last model of each text, or the examples of a library, and
     values are those of rumoca's own simulation, or of another method where that fails or differs. They are
     solved as files are. Every model has a process of its own; one that dies, or raises no error of dae_sdc,
-    has crashed. Right is within 1 %, at the time of an event of the value before or behind it.
+    has crashed. Right is within 1 %, or 0.1 % of the largest value, at events of that on one of the sides.
     """
     if not Path(corpus).is_dir():
         raise InputError(f"{corpus} is no directory of Modelica texts")

@@ -21,9 +21,8 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
         return []  # which changes nothing
     if not isinstance(function, ClassDefinition) or function.built_in:
         values.fail(call.at, f"{call.function} is no function with several results")
-    name = function.name
+    name, is_record = function.name, function.kind == "record"
     components = values.library.components(function)
-    is_record = function.kind == "record"
     inputs = [each.name for each in components if is_record or each.causality == "input"]
     outputs = [each.name for each in components if each.causality == "output"]
     if function.external:
@@ -33,8 +32,7 @@ def results(values: Values, call: Call, scope: Scope) -> list[Value]:
     arguments = dict(zip(inputs, call.arguments, strict=False))
     for word, argument in call.named.items():
         if word in arguments or word not in inputs:
-            hint = similar(word, inputs)
-            values.fail(call.at, f"{name} takes no argument {word}, or has it already{hint}")
+            values.fail(call.at, f"{name} takes no argument {word}, or has it already{similar(word, inputs)}")
         arguments[word] = argument
     inside = {word: values.value(arguments[word], scope) for word in inputs if word in arguments}
     inner = Scope(None, function, inside)
@@ -183,8 +181,7 @@ def _assign(values: Values, item: syntax.Equal, scope: Scope) -> None:
         if is_function and word not in known:
             values.fail(item.at, f"{target} is no variable of function {scope.definition.name}")
         if word in known and known[word].causality == "input":
-            what = f"{word} is an input of function {scope.definition.name}"
-            values.fail(item.at, f"{what}; it cannot be assigned")
+            values.fail(item.at, f"{word} is an input of {scope.definition.name}; assign another variable")
         old, parts = scope.locals.get(word), [("", subscripts), *fields]
         scope.locals[word] = _replaced(values, old, parts, new, target, scope)
 

@@ -279,8 +279,7 @@ def _moments(
         yield f"change({name})", False, {}
         return
     is_condition = isinstance(value, Condition)
-    steps = [value.node] if is_condition else graph.below([value])
-    steps = [each for each in steps if is_condition or graph.op[each] in STEPS]
+    steps = [value.node] if is_condition else [k for k in graph.below([value]) if graph.op[k] in STEPS]
     steps = [each for k, each in enumerate(steps) if opposite(graph, each) not in steps[:k]]
     if len(steps) == 2 and graph.args[steps[0]] == graph.args[steps[1]][::-1]:  # two sides are equal
         steps = [graph.mul(*steps)]
@@ -535,12 +534,14 @@ class Flat:
                 expression = variable.value.expression
                 self._define(variable, expression.at, expression, partial(values.bound, variable.value))
         whens = [(item, scope) for item, scope in written if isinstance(item, syntax.When)]
+        in_turn = set[str]()  # Variables to which an algorithm may give a value once more.
         for when in whens:
-            names = {*assigned_by(values, [when[0]], when[1])}
-            if twice := sorted(names & {*values.discrete, *values.defined}):
+            names, again = {*assigned_by(values, [when[0]], when[1])}, when[0].in_algorithm
+            if twice := sorted((names & {*values.discrete, *values.defined}) - (in_turn if again else set())):
                 what = f"two when-equations give {twice[0]} a value"
                 self.fail(when[0].at, f"{what}; write elsewhen in one of them")
             values.discrete |= names
+            in_turn |= names if again else set()
         connections = Connections(values)
         for item, scope in written:
             if isinstance(item, syntax.Connect):

@@ -265,8 +265,7 @@ class EquationParser(ExpressionParser):
         if text in ("assert", *REFUSED_CALLS) and self.behind.text == "(":
             is_there = self.in_when or (self.in_initial and text == "terminate") or self.lenient
             if text in REFUSED_CALLS and not is_there:
-                what = f"{text} stands in a when-equation"
-                self.fail(f"{what}; write when CONDITION then {text}(...); end when")
+                self.fail(f"{text} stands in a when-equation; write when CONDITION then {text}(...) end when")
             call = self.call(self.name())
             if text != "reinit":
                 return syntax.Assert(at, call)

@@ -190,8 +190,7 @@ def _arguments(values: Values, item: Call, scope: Scope, count: int | None = Non
 
 
 def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
-    derivative = values.graph.total_derivative
-    return arithmetic.each(lambda element: values.check(derivative(element, order), at), value)
+    return arithmetic.each(lambda each: values.check(values.graph.total_derivative(each, order), at), value)
 
 
 # Functions with special rules

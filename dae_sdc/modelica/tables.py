@@ -30,8 +30,7 @@ class _Table:
         self.kind, self.outside = _SMOOTHNESS[kinds[0]], _EXTRAPOLATION[kinds[1]]
         self.is_straight = self.kind in ("linear", "constant")
         self.jumps = self.is_straight and str(call.function).endswith("OfTime")
-        shown = scope.instance and scope.instance.shown
-        self.shown = shown or str(call.arguments[-3]).rpartition(".")[0]
+        self.shown = (scope.instance and scope.instance.shown) or str(call.arguments[-3]).rpartition(".")[0]
 
     def value(self, places: list[int], heights: list[int], number: int) -> int:
         """The value at a number, which follows what parameters the points of straight pieces have."""

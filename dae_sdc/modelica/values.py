@@ -177,8 +177,7 @@ class Values:
             if not isinstance(value, list):
                 break
             if len(value) != size:
-                what = f"an array of {len(value)} for one of {size}"
-                self.fail(bound.expression.at, f"{what}; give it equal sizes")
+                self.fail(bound.expression.at, f"an array of {len(value)} for one of {size}; give as many")
             value = value[k]
         return value
 
