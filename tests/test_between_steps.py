@@ -271,7 +271,7 @@ def test_errors_of_values_that_are_not_corrected_are_asked_for_the_size_of_their
         return np.zeros(len(u))
 
     monkeypatch.setattr(HiddenConstraints, "correct", lambda self, t, u, du, h: np.zeros(len(t), dtype=bool))
-    monkeypatch.setattr(HiddenConstraints, "errors", errors)
+    monkeypatch.setattr(PointwiseEquations, "errors", errors)
 
     def capacitor(t: Any, u: Any, du: Any) -> list[Any]:
         return [u[0] - np.sin(t), du[0] - u[1]]

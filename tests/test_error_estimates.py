@@ -161,7 +161,7 @@ def test_with_success_turning_coordinates_cost_no_more_than_is_told(
     size, rate = speed
     n = size + 2
     rtol, problem = 1e-4, turning(size, rate, declared)
-    given = {"u0": curve(n, 0.0), "rtol": rtol, "time_limit": 2.0, "reduce": False}
+    given = {"u0": curve(n, 0.0), "rtol": rtol, "time_limit": 60.0, "reduce": False}
     solution = ds.solve(problem, sweeper=method, **given)
     if not solution.success:
         assert size == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -307,6 +308,12 @@ def test_cvode_takes_ordinary_differential_equations_only() -> None:
 def test_a_run_that_takes_too_long_is_given_up() -> None:
     solution = sundials(Oscillator(), rtol=1e-12, max_order=1, time_limit=0.5)
     assert not solution.success and solution.message.startswith("the time limit of 0.5 s ran out at t=")
+
+
+def test_a_comparison_that_takes_far_more_steps_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[sundials.__module__], "MOST_TIMES", 1)
+    found = sundials(Oscillator(), rtol=1e-5)
+    assert found.success and "with rtol=1e-06, IDA took" in found.message, found.message
 
 
 def test_solve_hands_over() -> None:

@@ -219,7 +219,7 @@ UNCHANGED_MATRIX = 1e-13  # Largest relative F at u' = f for which an earlier dF
 LINEAR_IN_DERIVATIVES = 1e-7  # The same with the current dF/du'; more shows F not linear in u'.
 # Power of rtol that is the tolerance of a run for sizes of unknowns, and their least, in nominal values.
 SIZING_POWER, LEAST_NOMINAL = 0.5, 1e-4
-MOST_TOLERANCES = 3  # Largest number of runs that are compared to estimate global errors.
+MOST_TOLERANCES, MOST_TIMES = 3, 1000  # Runs that are compared; steps of each, in those of the one before.
 STUCK = 3  # Number of steps in a row without a change of time after which the solver has failed.
 
 _MESSAGE = re.compile(r"\s*\[\w+, (Error|Warning): -?\d+\]")
@@ -479,6 +479,8 @@ class Task:
                     record.step(solver, time, reached, start, u, driver.derivative(found))
                     driver.watches = True
                     time, last, start = reached, reached - time, u
+                    if 0 < MOST_TIMES * len(record.watched) < len(record.t):
+                        raise SolveError(f"{name} took {len(record.t)} steps up to t={time:.6g}; raise rtol")
                     if bar.shown:
                         bar.reach(time, 1, u)
                     if time < self.t_end:
