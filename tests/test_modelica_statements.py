@@ -426,7 +426,7 @@ def test_an_experiment_that_ends_where_it_starts_takes_one_second() -> None:
     assert model.dt is None
 
 
-@pytest.mark.parametrize("condition", ["false", "true", "{true, 2 > 3}", "terminal()"])
+@pytest.mark.parametrize("condition", ["false", "true", "{true, 2 > 3}"])
 def test_what_always_or_never_holds_begins_no_event(condition: str) -> None:
     text = f"""model M
   Real x = time, n(start=1);

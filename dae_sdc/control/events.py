@@ -64,6 +64,7 @@ LEAST_ARC = 16.0  # Least height of an arc, in units of rounding, whose length t
 MOST_SWITCHES = 100  # Switches without progress after which a run is given up.
 LEAST_PROGRESS_OF_SWITCHES = 1e-9  # Part of the interval between two switches that counts as progress.
 LONGEST_CIRCLE = 8  # Names of events that cause one another in a message.
+NO_MOMENT = -1.0  # Distance between times at which none of them is a moment.
 MOST_PASSES = 30  # Times that changes which depend on each other are carried out.
 SETTLED_CHANGE = 1e-12  # Relative change of their values up to which they have settled.
 RETURNS = 3  # Zeros of a switch without progress, each to its other side, between which a solution slides.
@@ -115,6 +116,16 @@ class Event:
         Whether a run that it ends with a message has succeeded.
     slack : float
         The value of the function at the start of a run up to which it is rounding of 0.
+    located : bool
+        Whether zeros of the function are looked for, which those of an event with times are not.
+    judged : bool
+        Whether the function is f(u, t, before, slack), negative where a condition holds, which happens where
+        that begins: of the state behind the events of a time and of that before them, and of the distance of
+        times that is rounding. Zeros are those of f(u, t).
+    ceases : bool
+        Whether that happens where it ceases to hold, too, with the values 1 - v in place of v.
+    at_start : bool
+        Whether it may happen at the start, before all else.
     several, reads : callable and sequence of int, optional
         several(u, t) -> values of the function, shape (K,), at states of shape (K, n) and times of shape
         (K,), and places of the unknowns that may change its sign, where they are not seen when it is called.
@@ -127,7 +138,7 @@ class Event:
     ("the run ended at event 'lowest point' at t=0.5922624305", True)
     """
 
-    function: Callable[[MeshDAE, float], float]
+    function: Callable[..., float]
     terminal: bool | int = False
     direction: float = 0.0
     name: str = ""
@@ -140,6 +151,10 @@ class Event:
     only: Callable[..., Any] | None = None
     beside: bool = False
     success: bool = False
+    located: bool = field(default=True, repr=False)
+    judged: bool = field(default=False, repr=False)
+    ceases: bool = field(default=False, repr=False)
+    at_start: bool = field(default=False, repr=False)
     several: Callable[[Vector, Vector], Vector] | None = field(default=None, repr=False)
     reads: Sequence[int] | None = field(default=None, repr=False)
     slack: float = field(default=0.0, repr=False)
@@ -186,7 +201,7 @@ def unknowns_looked_at(
 def unknowns_read(event: Event, u: MeshDAE, t: float) -> NDArray[np.bool_]:
     """Which unknowns may change the sign of an event whose times are not known, shape (n,)."""
     reading = _Reading(u)
-    if event.reads is not None or event.times is not None:
+    if event.reads is not None or not event.located:
         reading.read[list(event.reads or ())] = True
         return reading.read
     try:
@@ -194,16 +209,6 @@ def unknowns_read(event: Event, u: MeshDAE, t: float) -> NDArray[np.bool_]:
     except Exception:  # where it takes nothing but arrays, say
         reading.read[:] = True
     return reading.read
-
-
-def at_start(t0: float, t_end: float) -> list[float]:
-    """The times of an event at the start of a run, at none of its steps."""
-    return []
-
-
-def with_others(t0: float, t_end: float) -> list[float]:
-    """The times of an event that may happen where others do, at none of the steps by itself."""
-    return []
 
 
 def as_events(given: Any) -> tuple[Event, ...]:
@@ -244,7 +249,9 @@ def _event(given: Any, place: int) -> Event:
         except ValueError:  # a function of another language, which does not tell
             pass
     name = event.name or getattr(event.function, "__name__", "") or label
-    return replace(event, direction=float(direction), name=label if name == "<lambda>" else name)
+    located = event.located and (event.times is None or event.judged)
+    name = label if name == "<lambda>" else name
+    return replace(event, direction=float(direction), name=name, located=located)
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,6 +405,9 @@ class _Watch:
         self.noise = 0.0
         self.leaves = False  # its last zero for its side, behind a change
         self.due = -np.inf  # the last of its times that are known
+        self.at_moment = False  # whether such a time has come
+        self.held: bool | None = False  # whether its condition held before all that happens; None: it waits
+        self.now = False  # and holds behind it
         self.settles = True  # where dense output has its zeros, as it reads nothing but what has slopes
         self.times: list[float] = []
         self.states: list[Vector] = []
@@ -407,7 +417,17 @@ class _Watch:
     @property
     def changes(self) -> bool:
         """Whether its zeros change the equations or the state, or may be none."""
-        return self.event.change is not None or self.event.only is not None
+        return self.event.change is not None or self.event.only is not None or self.event.judged
+
+    @property
+    def begins(self) -> bool:
+        """Whether its condition begins to hold, or ceases if that counts too."""
+        return self.held is not None and self.now != self.held and (self.now or self.event.ceases)
+
+    def is_due(self, t: float, slack: float) -> bool:
+        """Whether one of its times has come."""
+        times = self.event.times
+        return times is not None and any(True for _ in times(t - slack, t + slack))
 
     def said(self, t: float) -> str:
         """What is told where its event happens."""
@@ -768,8 +788,8 @@ class _Functions:
 
     @property
     def located(self) -> list[_Watch]:
-        """The events whose times are not known before."""
-        return [watch for watch in self.events if watch.event.times is None]
+        """The events at zeros of their functions."""
+        return [watch for watch in self.events if watch.event.located]
 
     def of_watch(self, P: ProblemDAE, watch: _Watch) -> StateFunction:
         """What is watched, as a function of the state and the time."""
@@ -789,7 +809,7 @@ class _Functions:
         table[len(self.events) :] = switches.T
         for row, watch in zip(table, self.events, strict=False):
             row[:] = 1.0  # of an event whose times are known, at which steps end
-            if watch.event.times is None:
+            if watch.event.located:
                 several = watch.event.several
                 row[:] = several(values, times) if several else np.nan
                 if not np.isfinite(row).all():
@@ -895,7 +915,8 @@ class LocateEvents(MarkingControl):
         self.aim: _Aim | None = None  # To be forgotten where something else lets the step be repeated.
         self._left: _Sampled | None = None  # The step that was left to the controller.
         self._switched: list[_Watch] = []
-        self._told, self._without_progress, self._last_switch = 0, 0, -np.inf
+        self._told, self._without_progress, self._last_switch, self._slack = 0, 0, -np.inf, 0.0
+        self._begun: list[_Watch] = []  # The events that have begun the changes of a time.
         self._jumps: list[Jump] = []  # The last of the unknowns that a homotopy has followed.
         self.course: list[tuple[float, tuple[int, ...]]] = []  # When switches take which sides.
 
@@ -922,6 +943,7 @@ class LocateEvents(MarkingControl):
             watch.is_kink, watch.slack = jump.is_kink, self._accuracy * jump.passes
             watch.may_rest = may_rest and not jump.passes
         self.events = [_Watch(event.name, event=_checked(event)) for event in self.params.events]
+        self._judged = [watch for watch in self.events if watch.event.judged]
         for watch in self.events:
             # One with a message counts where it has happened at the start of the run.
             watch.side = -int(np.sign(event.direction)) if (event := watch.event).message else event.side
@@ -936,9 +958,7 @@ class LocateEvents(MarkingControl):
         self._timed_values = getattr(P, "timed_values", ())
         h = RESTART_STEP * float(self.params.span or self._usual)
         for watch in self.events:
-            if watch.event.times is at_start:
-                self._keep(watch, t0, u0, 1)
-            elif watch.event.times is None:  # it may rest at 0 but for rounding
+            if watch.event.located:  # it may rest at 0 but for rounding
                 slack, value = _rounding(watch.event.function, u0, t0), watch.event.function(u0, t0)
                 slack = max(slack, watch.event.slack)
                 if value != watch.event.function(u0, t0) and np.isfinite(value):
@@ -946,15 +966,25 @@ class LocateEvents(MarkingControl):
                 watch.tolerance = slack if abs(value) <= slack else 0.0
                 is_known = watch.side != 0 or watch.event.slack > 0.0 or abs(value) != TIE
                 watch.side = watch.side if is_known else int(np.sign(value))
-        if self._switched:  # which is no event of conditions that hold by it
+        first = self._begun = [each for each in self.events if each.event.at_start and each.is_due(t0, 0.0)]
+        if first:  # which is no event of conditions that hold by it
+            for watch in self.events:
+                watch.at_moment = watch in first
+                watch.due, watch.held = (t0, False) if watch.at_moment else (watch.due, None)
+            self._switched += first
             u0, _ = self._behind_changes(P, u0, t0, h)
+            for watch in first:
+                watch.at_moment = False
+            self._begun = []
+            self._switched += self._begin(P, u0, t0, u0)
         self._keep_due(t0, u0, 0.0)
-        if self._switched:
-            for watch in self.functions.located:
+        for watch in self.functions.located if first or self._switched else ():
+            if not watch.event.message:
                 value = watch.event.function(u0, t0)
                 watch.side = int(np.sign(value))
                 watch.tolerance = SIDE_SLACK if abs(value) <= SIDE_SLACK else 0.0
-            u0 = self._behind_all_changes(P, u0, t0, h)
+        if self._switched:
+            u0, _ = self._behind_all_changes(P, u0, t0, h)
         if all(watch.tolerance == 0.0 for watch in self.switches) or self._slides_at_once(P, t0, u0, h):
             return u0
         start = MeshDAE(u0)  # of a jump that has a value of its own on its border
@@ -1138,7 +1168,8 @@ class LocateEvents(MarkingControl):
 
     def _keep(self, watch: _Watch, t: float, u: Vector, side: int, within: Any = None) -> None:
         """Record a zero of an event, which may be the last, or of a switch, whose other branch is taken."""
-        if watch.event.only is None:
+        watch.held = side > 0
+        if watch.event.only is None and not watch.event.judged:
             self._record(watch, t, u, side, within)
         if watch.changes:
             self._switched.append(watch)
@@ -1153,35 +1184,148 @@ class LocateEvents(MarkingControl):
     def _keep_due(self, t: float, u: MeshDAE, slack: float) -> None:
         """Record the events whose times are known and have come."""
         for watch in self.events:
-            times = watch.event.times
-            if self.finished or times is None or watch.due >= t - slack:
+            if self.finished or watch.due >= t - slack or not watch.is_due(t, slack):
                 continue
-            if any(True for _ in times(t - slack, t + slack)):
-                watch.due = t
+            watch.due, watch.at_moment = t, True
+            if watch not in self._switched:  # which a zero may have done
                 self._keep(watch, t, u, 1)
 
     def _behind_changes(self, P: ProblemDAE, u: MeshDAE, t: float, h: float) -> tuple[MeshDAE, list[_Watch]]:
         """The state behind all that has happened at a time, and the events that have changed it."""
-        changed, before = [watch for watch in self.events if watch in self._switched], u
+        changed, before, sides = self._begun, u, tuple(watch.side for watch in self.switches)
+        switches = self._judged and sides != self.course[-1][1]
         self._switched.clear()
-        if changed:
-            changed += [watch for watch in self.events if watch.event.times is with_others]
-            u, acting = _changed(P, self.events, changed, u, t, h)
-            for watch in acting:
-                if watch.event.only is not None or watch.event.beside:
-                    self._record(watch, t, before, watch.side or 1)
-        self.course.append((t, tuple(watch.side for watch in self.switches)))
-        P.hold_sides(self.course[-1][1])
-        return consistent_restart(P, u, t, h, bool(changed), self._jumps), changed
+        self.course.append((t, sides))
+        P.hold_sides(sides)
+        if switches or not changed:
+            u = consistent_restart(P, u, t, h, False, self._jumps)
+        if not (changed or self._begin(P, u, t, before)):
+            return u, []
+        u, acting = self._changed(P, u, t, h, before)
+        for watch in acting:
+            if watch.event.judged or watch.event.only is not None or watch.event.beside:
+                self._record(watch, t, before, watch.side or 1)
+        return consistent_restart(P, u, t, h, True, self._jumps), list(dict.fromkeys([*changed, *acting]))
+
+    def _begin(self, P: ProblemDAE, u: MeshDAE, t: float, before: MeshDAE) -> list[_Watch]:
+        """The events whose conditions begin to hold at a state; others may cease to hold."""
+        for watch in self._judged:
+            watch.now = self._holds(P, watch, u, t, before)
+            watch.held = watch.held if watch.begins else watch.now
+        return [watch for watch in self._judged if watch.begins]
+
+    def _holds(self, P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, before: MeshDAE) -> bool:
+        """Whether a condition holds behind the changes of a time; where rounding decides, as it did."""
+        event, slack = watch.event, self._slack if watch.at_moment else NO_MOMENT
+        # A condition whose zero is here has begun or ceased to hold.
+        value = event.function(u, t, before, slack)
+        known = bool(watch.held) != (watch in self._begun and not watch.at_moment)
+        if (value < 0.0) == known:
+            return known
+        size, function = abs(value), lambda u, t: event.function(u, t, before, slack)
+        doubt = size <= max(watch.noise, watch.tolerance, self._accuracy * watch.size)
+        if size == TIE:
+            doubt = event.located and not _rests(P, function, u, t, RATE_STEP * self._usual)
+        elif not doubt and size <= ZERO_VALUE:
+            doubt = size <= _rounding(function, u, t)
+        return known if doubt else value < 0.0
+
+    def _acting(self, P: ProblemDAE, acted: Container[_Watch], *states: Any) -> Iterator[_Watch]:
+        """Events that act, by the state behind, the time and the state before: of alternatives one."""
+        leads = served = False
+        for watch in self.events:
+            event = watch.event
+            served = served and (event.otherwise or event.beside)
+            acts = leads
+            if event.judged and watch not in acted:
+                watch.now = self._holds(P, watch, *states)
+                acts = not served and watch.begins
+            elif not event.beside:
+                acts = watch in self._begun and not served
+            acts = acts and (watch in acted or event.only is None or bool(event.only(*states)))
+            leads, served = leads if event.beside else acts, served or acts
+            if acts:
+                yield watch
+
+    def _changed(
+        self, P: ProblemDAE, u: MeshDAE, t: float, h: float, before: MeshDAE
+    ) -> tuple[MeshDAE, list[_Watch]]:
+        """The state behind the events of a time, implicit ones last, and those that have acted."""
+        state, acted = MeshDAE(u), list[_Watch]()
+
+        def following() -> _Watch | None:
+            acting = self._acting(P, acted, state, t, before)
+            return next((each for each in acting if not each.event.implicit and each not in acted), None)
+
+        for watch in iter(following, None):
+            acted.append(watch)
+            event = watch.event
+            new = None if event.change is None else event.change(state, t)
+            if isinstance(new, Mapping):
+                _set(P, state, event, new)
+            elif new is not None:
+                if np.shape(new) != (P.n,):
+                    raise InputError(
+                        f"the change of event '{event.name}' returned {shown(new)} at t={t:.10g}; let it "
+                        f"return {P.n} values, values by name, or nothing where it writes into u"
+                    )
+                state[:] = new
+        for watch in self._judged:
+            watch.held = watch.held if watch.event.implicit else watch.now
+        if any(watch.event.implicit for watch in self.events):
+            state, acted = self._settled(P, acted, state, before, t, h)
+        bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
+        if bad.size:
+            raise SolveError(
+                f"the change of event '{acted[0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
+                f"t={t:.10g}; check it there"
+            )
+        return state, acted
+
+    def _settled(
+        self, P: ProblemDAE, acted: list[_Watch], u: MeshDAE, before: MeshDAE, t: float, h: float
+    ) -> tuple[MeshDAE, list[_Watch]]:
+        """The state with implicit changes, by the values of the equations behind them, and what acts."""
+        guarded = any(watch.event.judged or watch.event.only is not None for watch in self.events)
+        last, behind = list[_Watch](), consistent_restart(P, u, t, h, True) if acted and guarded else u
+        for _ in range(MOST_PASSES):
+            acting = [each for each in self._acting(P, acted, behind, t, before) if each.event.implicit]
+            state, changes = MeshDAE(u), list[tuple[Event, Any, Any]]()
+            for watch in (each for each in acting if each.event.change is not None):
+                values, others = watch.event.change(behind, t, before)  # type: ignore[misc]
+                if watch.event.ceases and watch.held:
+                    values = {name: 1.0 - value for name, value in values.items()}
+                changes.append((watch.event, values, others))
+                _set(P, state, watch.event, values)
+            places = [P.names.index(name) for _, values, _ in changes for name in values]
+            depends = guarded or any(getattr(event.change, "depends", True) for event, _, _ in changes)
+            same = not (guarded and places) or acting == last
+            if same and (
+                not depends or np.allclose(state[places], behind[places], rtol=SETTLED_CHANGE, atol=0.0)
+            ):
+                for watch in self._judged:
+                    now = self._holds(P, watch, behind, t, before)
+                    watch.held = now and (watch.event.implicit or watch.held)
+                for event, _, others in changes:
+                    _set(P, state, event, others)
+                return state, [*acted, *acting]
+            behind, last = consistent_restart(P, state, t, h, True), acting
+        names_of_events = "', '".join(watch.name for watch in last)
+        raise SolveError(
+            f"the new values of '{names_of_events}' do not settle at t={t:.10g}: they depend on each other; "
+            f"use values before the event, pre(x)"
+        )
 
     def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
         """The state to go on from: consistent with the branch after a switch or a breakpoint."""
-        self._keep_due(t, u, time_slack(L.dt, t))
-        stopped, changed = self._steps.at_stop(t), any(watch in self.events for watch in self._switched)
-        if not changed and (self.finished or not (self._switched or stopped)):
+        self._slack = time_slack(L.dt, t)
+        self._keep_due(t, u, self._slack)
+        stopped = self._steps.at_stop(t)
+        happened = any(watch in self.events for watch in self._switched)
+        if not happened and (self.finished or not (self._switched or stopped)):
             return u
         P = L.prob
-        u = self._behind_all_changes(P, u, t, RESTART_STEP * self._usual)
+        u, changed = self._behind_all_changes(P, u, t, RESTART_STEP * self._usual)
         if changed:
             self.behind = t, np.array([u, u.derivative()])
         if self.finished:
@@ -1194,27 +1338,37 @@ class LocateEvents(MarkingControl):
         self._steps.restart()
         return u
 
-    def _behind_all_changes(self, P: ProblemDAE, u: MeshDAE, t: float, h: float) -> MeshDAE:
-        """The state behind all that happens at a time, changes that follow from others among it."""
+    def _behind_all_changes(self, P: ProblemDAE, u: MeshDAE, t: float, h: float) -> tuple[MeshDAE, list[str]]:
+        """The state behind all that happens at a time and follows from it, and the names of that."""
         chain: list[str] = []
+        for watch in self._judged:
+            if watch.at_moment or watch not in self._switched:
+                watch.held = watch.side < 0 if watch.event.located else watch.event.function(u, t) < 0.0
         while True:
-            chain += [watch.name for watch in self._switched if watch in self.events]
+            self._begun = [watch for watch in self.events if watch in self._switched]
+            chain += [watch.name for watch in self._begun]
             self._check_progress(t, chain)
             before, behind = u, self._behind_fold(P, u, t)
             if behind is None and not self.finished and self._slides(P, t, u):
-                return u
+                return u, chain
             u, changed = self._behind_changes(P, u, t, h) if behind is None else (behind, [])
+            chain += [watch.name for watch in changed if watch not in self._begun]
+            self._begun = []
             # Unknowns may have jumped across another switch, or the zero of an event that changes them.
             self._take_jumps(P, self.switches, self.functions.switch_values(P, u, t), t, u)
             for watch in () if self.finished else changed:
-                if watch.event.times is None:
+                if watch.event.located:
                     far = RATE_STEP * (self.params.span or self._usual)
                     _leave_zero(P, watch, u, before, t, RATE_STEP * self._usual, far)
             if not self._switched:
                 values = [watch.event.function(u, t) for watch in self.functions.located]
                 self._take_jumps(P, self.functions.located, values, t, u)
+            self._switched += self._begin(P, u, t, u)  # before which there is this state
             if not self._switched:
-                return u
+                break
+        for watch in self._judged:
+            watch.at_moment = False
+        return u, chain
 
     def _take_jumps(
         self, P: ProblemDAE, watches: list[_Watch], values: list[float], t: float, u: MeshDAE
@@ -1225,10 +1379,11 @@ class LocateEvents(MarkingControl):
             off = watch.side * value < 0.0 and TIE < abs(value) <= self._accuracy * watch.size
             watch.tolerance = max(watch.tolerance, 2.0 * abs(value) if off else 0.0)
             away = abs(value) > max(watch.noise, watch.tolerance)
-            rests = watch.side * value == -TIE and _rests(P, watch, u, t, RATE_STEP * self._usual)
+            step = RATE_STEP * self._usual
+            rests = watch.side * value == -TIE and _rests(P, self.functions.of_watch(P, watch), u, t, step)
             if watch.side * value < 0.0 and (away or rests):
                 watch.side = -watch.side
-                if watch.event.counts(watch.side):
+                if watch.event.counts(watch.side) and not watch.event.judged:
                     self._keep(watch, t, u, watch.side)
 
     def _behind_fold(self, P: ProblemDAE, u: MeshDAE, t: float) -> MeshDAE | None:
@@ -1306,98 +1461,9 @@ class LocateEvents(MarkingControl):
             )
 
 
-def _acting(
-    watches: Sequence[_Watch], happened: Container[_Watch], acted: Container[_Watch], *states: Any
-) -> Iterator[_Watch]:
-    """Events of a time that act, by the state behind, the time and the state before: of alternatives one."""
-    leads = served = False
-    for watch in watches:
-        event = watch.event
-        served = served and (event.otherwise or event.beside)
-        acts = leads if event.beside else watch in happened and not served
-        acts = acts and (watch in acted or event.only is None or bool(event.only(*states)))
-        leads, served = leads if event.beside else acts, served or acts
-        if acts:
-            yield watch
-
-
-def _changed(
-    P: ProblemDAE, watches: Sequence[_Watch], happened: Sequence[_Watch], u: MeshDAE, t: float, h: float
-) -> tuple[MeshDAE, list[_Watch]]:
-    """The state behind the events of a time, implicit ones after the others, and those that have acted."""
-    state, acted = MeshDAE(u), list[_Watch]()
-
-    def following() -> _Watch | None:
-        acting = _acting(watches, happened, acted, state, t, u)
-        return next((each for each in acting if not each.event.implicit and each not in acted), None)
-
-    for watch in iter(following, None):
-        acted.append(watch)
-        event = watch.event
-        new = None if event.change is None else event.change(state, t)
-        if isinstance(new, Mapping):
-            _set(P, state, event, new)
-        elif new is not None:
-            if np.shape(new) != (P.n,):
-                raise InputError(
-                    f"the change of event '{event.name}' returned {shown(new)} at t={t:.10g}; let it "
-                    f"return {P.n} values, values by name, or nothing where it writes into u"
-                )
-            state[:] = new
-    if any(watch.event.implicit for watch in happened):
-        happened = [watch for watch in happened if watch.event.implicit or watch in acted]
-        state, acted = _settled(P, watches, happened, acted, state, u, t, h)
-    bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
-    if bad.size:
-        raise SolveError(
-            f"the change of event '{acted[0].name}' gives {state[bad[0]]} for '{P.names[bad[0]]}' at "
-            f"t={t:.10g}; check it there"
-        )
-    return state, acted
-
-
 def _set(P: ProblemDAE, state: MeshDAE, event: Event, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         state[require_name(f"unknown in the change of event '{event.name}'", name, P.names)] = value
-
-
-def _settled(
-    P: ProblemDAE,
-    watches: Sequence[_Watch],
-    happened: Sequence[_Watch],
-    acted: list[_Watch],
-    u: MeshDAE,
-    before: MeshDAE,
-    t: float,
-    h: float,
-) -> tuple[MeshDAE, list[_Watch]]:
-    """The state with implicit changes, whose values are those of the equations behind them, and what acts."""
-    last, guarded = list[_Watch](), any(watch.event.only is not None for watch in happened)
-    behind = consistent_restart(P, u, t, h, True) if acted and guarded else u
-    for _ in range(MOST_PASSES):
-        acting = [
-            each for each in _acting(watches, happened, acted, behind, t, before) if each.event.implicit
-        ]
-        events = [watch.event for watch in acting if watch.event.change is not None]
-        changes = [event.change(behind, t, before) for event in events if event.change is not None]
-        state = MeshDAE(u)
-        for event, (values, _) in zip(events, changes, strict=True):
-            _set(P, state, event, values)
-        places = [P.names.index(name) for values, _ in changes for name in values]
-        depends = guarded or any(getattr(event.change, "depends", True) for event in events)
-        same = not (guarded and places) or acting == last
-        if same and (
-            not depends or np.allclose(state[places], behind[places], rtol=SETTLED_CHANGE, atol=0.0)
-        ):
-            for event, (_, others) in zip(events, changes, strict=True):
-                _set(P, state, event, others)
-            return state, [*acted, *acting]
-        behind, last = consistent_restart(P, state, t, h, True), acting
-    names_of_events = "', '".join(watch.name for watch in happened if watch.event.implicit)
-    raise SolveError(
-        f"the new values of '{names_of_events}' do not settle at t={t:.10g}: they depend on each other; use "
-        f"values before the event, pre(x)"
-    )
 
 
 def _leave_zero(
@@ -1413,9 +1479,9 @@ def _leave_zero(
     watch.side, watch.tolerance = int(np.sign(value)), 0.0
     if abs(value) > small or u.polynomial is None:
         return
-    if abs(value) == TIE and _rests(P, watch, u, t, step):
+    if abs(value) == TIE and _rests(P, function, u, t, step):
         return
-    if _rests(P, watch, u, t, far):  # as a level between two closed valves
+    if _rests(P, function, u, t, far):  # as a level between two closed valves
         watch.side, watch.tolerance = int(np.sign(watch.event.direction)) or watch.side, small
         return
     for h in (step, step / RATE_STEP):
@@ -1444,9 +1510,9 @@ def _ahead(u: MeshDAE, step: float) -> MeshDAE:
     return ahead
 
 
-def _rests(P: ProblemDAE, watch: _Watch, u: MeshDAE, t: float, step: float) -> bool:
+def _rests(P: ProblemDAE, function: StateFunction, u: MeshDAE, t: float, step: float) -> bool:
     """Whether the function of an event changes neither along u' nor, as a ball at rest, further on."""
-    function, later = watch.event.function, t + step
+    later = t + step
     if u.polynomial is None or function(_ahead(u, step), later) != function(u, t):
         return False
     behind = consistent_restart(P, _ahead(u, step), later, step)
@@ -1490,8 +1556,8 @@ def _checked(event: Event) -> Event:
     """An event whose function must return a number."""
     own = read_only(event.function, f"event '{event.name}'")
 
-    def function(u: MeshDAE, t: float) -> float:
-        return continuous(own(u, t), f"event '{event.name}'", t)
+    def function(u: MeshDAE, t: float, *more: Any) -> float:
+        return continuous(own(u, t, *more), f"event '{event.name}'", t)
 
     return replace(event, function=function)
 

@@ -740,15 +740,16 @@ class Model(Equations):
         message: str = "",
         only: Any = None,
         success: bool = False,
+        lasting: bool = False,
     ) -> None:
         """Let unknowns change where a condition begins to hold, an event of every run of the model.
 
         Parameters
         ----------
         condition : sympy relation, sympy.Expr or str
-            A condition such as ``x < 1``, also several joined by ``&`` and ``|``; "sample(start, period)",
-            which holds at equal distances of time; "change(n)", where another event changes n; or a function,
-            which passes zero. All of unknowns, parameters and time.
+            A condition such as ``x < 1``, also several joined by ``&`` and ``|``; a text, which may have
+            "sample(start, period)", "initial()", "terminal()", "change(n)", "edge(n)"; or a function, which
+            passes zero. All of unknowns, parameters and time.
         changes : mapping, optional
             The new values of unknowns, as expressions of those before, by unknowns or their names. Algebraic
             unknowns follow from the others.
@@ -767,6 +768,8 @@ class Model(Equations):
             What else must hold there, behind the events of that time; else nothing happens.
         success : bool
             Whether a run that ends there with a message has succeeded.
+        lasting : bool
+            Whether the values v hold while the condition does, and 1 - v where it ceases to hold.
 
         Raises
         ------
@@ -782,7 +785,12 @@ class Model(Equations):
         >>> len(ds.solve(ball, rtol=1e-8).events[0])
         3
         """
-        flags = {"rising": direction > 0.0, "falling": direction < 0.0, "terminal": terminal}
+        flags = {
+            "rising": direction > 0.0,
+            "falling": direction < 0.0,
+            "terminal": terminal,
+            "while": lasting,
+        }
         flags |= {"implicit": implicit, "otherwise": otherwise, "success": success}
         words = [word for word, holds in flags.items() if holds]
         for key, value in (changes or {}).items():

@@ -10,12 +10,12 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.dae.branches import INITIAL
-from dae_sdc.expressions.dag import MOVING, STEPS, Leaf as Symbol, Op, name_and_order
+from dae_sdc.expressions.dag import MOVING, Leaf as Symbol, name_and_order
 from dae_sdc.modelica import arithmetic, syntax
 from dae_sdc.modelica.algorithms import assigned_in, results, said, section, targets_and_values, targets_in
 from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, TRUTHS, Condition, Value, opposite, shown
 from dae_sdc.modelica.library import Bound, Change, Instance, Library, Member, Scope, Variable
-from dae_sdc.modelica.syntax import Call, ClassDefinition, Equal, Equation, Expression, If, similar
+from dae_sdc.modelica.syntax import Call, ClassDefinition, Equal, Equation, If, similar
 from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Asserted, Values, scopes
 from dae_sdc.sharing import tell
 
@@ -204,106 +204,34 @@ def reactions_of(
                 changes[target] = values.check(graph.replaced(value, new), equation.at)
         if not {*assigned}.isdisjoint(graph.below(changes.values())):
             values.fail(equation.at, "the values of a when-equation depend on each other; use pre(...)")
-        for begin in _begins(values, test, scope):
-            there = partial(_behind, values, states, begin)
+        conditions = arithmetic.elements(values.value(test, scope))
+        old = {each: values.before_event(each) for each in assigned}
+        for condition in (values.as_condition(each, test.at) for each in conditions):
+            condition = graph.replaced(condition, old)
+            if condition in TRUTHS:  # what always or never holds does not begin to hold
+                continue
+            there = partial(_behind, values, states, condition)
             news = {target: there(value) for target, value in changes.items()}
-            about = {"implicit": True, "otherwise": begun, "only": there(begin[1])}
-            yield Reaction(equation.at, begin[0], news, about)
+            yield Reaction(equation.at, condition, news, {"implicit": True, "otherwise": begun})
             for violated, message in told:
                 if (only := there(violated)) != FALSE:
                     yield Reaction(equation.at, BESIDE, {}, {"implicit": True, **message, "only": only})
             begun = True
 
 
-# A condition or the text of one at events alone, what else must hold there, and values that are certain.
-_Begin: TypeAlias = tuple[Condition | str, Condition, Mapping[int, int]]
-
-
-def _behind(values: Values, states: Mapping[int, int], begin: _Begin, value: Any) -> Any:
+def _behind(values: Values, states: Mapping[int, int], condition: Condition, value: Any) -> Any:
     """A new value where a condition has begun to hold, which rounding at its border could doubt."""
-    graph, (condition, _, certain) = values.graph, begin
-    if isinstance(condition, Condition):
-        parts = arithmetic.conjuncts(graph, condition.node)
-        denials = {opposite(graph, part): graph.zero for part in parts}
-        value = graph.replaced(value, {**denials, **dict.fromkeys(parts, graph.one)})
-    at_start = graph.one if condition == INITIAL else graph.zero
-    never = dict.fromkeys(values.sampled, graph.zero)
-    value = graph.replaced(value, {**never, graph.variable(AT_START): at_start, **certain})
-    return graph.replaced(value, states)
-
-
-def _begins(values: Values, test: Expression, scope: Scope) -> Iterator[_Begin]:
-    values.moments = {}
-    conditions = arithmetic.elements(values.value(test, scope))
-    every, values.moments = {**values.sampled, **values.moments}, None
-    for condition in conditions:
-        below = {*values.graph.below([values.as_condition(condition, test.at).node])}
-        moments = {each: call for each, call in every.items() if each in below}
-        begins = [begin for begin in _ways(values, condition, moments, scope) if begin[1] != FALSE]
-        if not begins and condition not in TRUTHS:  # what always or never holds does not begin to hold
-            values.fail(test.at, "the condition of a when-equation never changes; compare unknowns or time")
-        yield from begins
-
-
-def _ways(values: Values, condition: Condition, moments: dict[int, Call], scope: Scope) -> Iterator[_Begin]:
-    """Where one condition begins to hold, of which ``moments`` may hold at events alone."""
-    graph, at_start = values.graph, values.graph.variable(AT_START)
-    never = dict.fromkeys((*moments, at_start), graph.zero)
-    between = graph.replaced(condition, never)
-    unknowns = [leaf for leaf in graph.leaves_in(between) if leaf.kind == "u"]
-    now = [graph.leaf(leaf) for leaf in unknowns if not str(leaf.index).startswith(BEFORE)]
-    held = graph.replaced(between, {each: values.before_event(each) for each in now})
-    if graph.replaced(condition, {at_start: graph.zero}) != condition:
-        yield INITIAL, graph.replaced(condition, {**never, at_start: graph.one}), {}
-    calls = [(each, call) for each, call in moments.items() if str(call.function) != "sample"]
-    also = {each: values.truth(values.value(call, scope), call.at) for each, call in calls}
-    for moment, call in moments.items():
-        for source, is_sure, certain in _moments(values, moment, call, scope):
-            holds = graph.replaced(condition, {**never, **also, **({moment: graph.one} if is_sure else {})})
-            yield source, graph.joined(True, [holds, graph.opposite(held)]), certain
-    if (other := _between_events(values, between)) not in TRUTHS:
-        yield other, TRUE, {}
-
-
-def _moments(
-    values: Values, moment: int, call: Call, scope: Scope
-) -> Iterator[tuple[Condition | str, bool, Mapping[int, int]]]:
-    """Where a sample, an edge or a change may be, whether it is one there, and values that are certain."""
     graph = values.graph
-    if str(call.function) == "sample":
-        yield shown(graph.leaves[moment]), True, {moment: graph.one}
-        return
-    value = values.value(call.arguments[0], scope)
-    unknown = values.unknown_of(value)
-    if unknown is not None and (name := shown(graph.leaves[unknown])) in values.discrete:
-        yield f"change({name})", False, {}
-        return
-    is_condition = isinstance(value, Condition)
-    steps = [value.node] if is_condition else [k for k in graph.below([value]) if graph.op[k] in STEPS]
-    steps = [each for k, each in enumerate(steps) if opposite(graph, each) not in steps[:k]]
-    if len(steps) == 2 and graph.args[steps[0]] == graph.args[steps[1]][::-1]:  # two sides are equal
-        steps = [graph.mul(*steps)]
-    part = steps[0] if steps else graph.zero
-    if len(steps) != 1 or graph.op[part] is Op.SIGN:
-        what = f"change of {call.arguments[0]} has {len(steps)} conditions"
-        values.fail(call.at, f"{what}; write these, one by one")
-    if is_condition or graph.op[part] is not Op.FLOOR:
-        for condition in (part, opposite(graph, part))[: 1 + (str(call.function) == "change")]:
-            yield _between_events(values, Condition(condition)), True, {}
-        return
-    place, half = graph.args[part][0], graph.number("0.5")
-    wave = graph.call(Op.SIN, graph.mul(graph.constant("pi"), place))
-    for odd, sign in ((graph.zero, ">"), (graph.one, "<")):
-        # Between floors that are even, or odd, the place has more than rounding to the middle.
-        middle = graph.add(graph.mul(half, graph.sub(place, odd)), graph.mul(half, half))
-        level = graph.add(graph.mul(graph.constant(2), graph.call(Op.FLOOR, middle)), odd)
-        yield graph.compared(sign, wave, graph.zero), True, {part: level}
+    parts = arithmetic.conjuncts(graph, condition.node)
+    denials = {opposite(graph, part): graph.zero for part in parts}
+    value = graph.replaced(value, {**denials, **dict.fromkeys(parts, graph.one)})
+    return graph.replaced(graph.replaced(value, values.steps), states)
 
 
 def _between_events(values: Values, condition: Condition) -> Condition:
     """A condition in which values before an event are those of any time between two."""
     graph = values.graph
-    between = dict.fromkeys((graph.variable(AT_START), *values.sampled), graph.zero)
+    between = dict.fromkeys(values.moments, graph.zero)
     for leaf in graph.leaves_in(condition):
         if (name := str(leaf.index)).startswith(BEFORE):
             between[graph.leaf(leaf)] = graph.variable(*name_and_order(name[len(BEFORE) : -1]))
@@ -315,16 +243,17 @@ _Held: TypeAlias = tuple[Variable, int, Callable[[], Value]]
 
 
 def held_by(values: Values, states: dict[int, int], held: _Held) -> Iterator[Reaction]:
-    """The reactions of such a variable: at the start, and where its condition begins and ceases to hold."""
+    """The reactions of such a variable: at the start, and while its condition holds."""
     variable, at, value = held
     condition, graph = value(), values.graph
-    holds = _between_events(values, condition) if isinstance(condition, Condition) else FALSE
-    if variable.type != "Boolean" or holds in TRUTHS:
+    if variable.type != "Boolean" or not isinstance(condition, Condition) or condition in TRUTHS:
         what = f"the equation of {variable.shown} has pre(...)"
         values.fail(at, f"{what} and is no condition that holds for a while; write a when-equation")
-    at_start = _behind(values, states, (INITIAL, TRUE, {}), values.truth(condition, at))
-    for begins, new in ((INITIAL, at_start), (holds, graph.one), (graph.opposite(holds), graph.zero)):
-        yield Reaction(at, begins, {graph.variable(variable.name): new}, {"implicit": True})
+    now = graph.replaced(condition, states)
+    start = graph.replaced(_behind(values, states, TRUE, condition), {graph.variable(AT_START): graph.one})
+    unknown = graph.variable(variable.name)
+    yield Reaction(at, INITIAL, {unknown: start.node}, {"implicit": True})
+    yield Reaction(at, now, {unknown: graph.one}, {"implicit": True, "lasting": True})
 
 
 # A variable, or what is none, with the way to it: subscripts, from 0, or words, each with how many there are.
@@ -559,8 +488,8 @@ class Flat:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, values.graph.sub(values.symbol(variable), number), ""))
         self.equations += [*connections.equations(self._flows)]
-        for each in self.equations if values.sampled else ():
-            if not values.sampled.keys().isdisjoint(values.graph.below([each.expression])):
+        for each in self.equations if values.moments else ():
+            if not values.moments.isdisjoint(values.graph.below([each.expression])):
                 what = "sample(...) stands in conditions of when-equations"
                 self.fail(each.at, f"{what}; let that change a variable")
         self.equations += [*self._inputs()]
@@ -717,7 +646,7 @@ class Flat:
                 yield Vanishing(variable.at, values.graph.variable(variable.name, 1), "", variable.shown)
             elif variable.name in values.defined:
                 value = values.truth(values.symbol(variable), variable.at)
-                value = values.graph.replaced(value, dict.fromkeys(values.sampled, values.graph.zero))
+                value = values.graph.replaced(value, dict.fromkeys(values.moments, values.graph.zero))
                 difference = values.graph.sub(values.graph.variable(variable.name), value)
                 yield Vanishing(variable.at, difference, "", variable.shown)
             elif variable.type == "Boolean" and not _is_open(variable):

@@ -205,10 +205,11 @@ class _Builder:
             entered.start.setdefault(0, 0.0)
             entered.fixed.add(0)
         self.equations(model, flat)
+        steady = {*self.values.discrete, *self.values.defined}  # What is constant between two events.
         for reaction in flat.reactions:
 
             def text(value: Any, at: int = reaction.at) -> str:
-                return event_text(self.values.graph, self.values.check(value, at), self.values.discrete)
+                return event_text(self.values.graph, self.values.check(value, at), steady)
 
             changes = {text(target): text(value) for target, value in reaction.changes.items()}
             told = {word: each for word, each in reaction.about.items() if each != TRUE}

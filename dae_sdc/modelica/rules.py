@@ -15,7 +15,7 @@ from dae_sdc.modelica.arithmetic import FALSE, SIMPLIFIED, TRUE, Condition, Valu
 from dae_sdc.modelica.library import TABLES, Scope, Variable
 from dae_sdc.modelica.syntax import Call, Operation, Precedence, similar
 from dae_sdc.modelica.tables import of_table
-from dae_sdc.modelica.values import AT_START, NOT_DISCRETE, Rule, Values, scopes
+from dae_sdc.modelica.values import NOT_DISCRETE, Rule, Values, scopes
 from dae_sdc.modelica.writer import event_text
 
 HIGHEST_DIFF_ORDER: Final = 10  # Largest order k of a derivative that is written ``diff(x, t$k)``.
@@ -227,40 +227,56 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
         return values.condition_of(old) if isinstance(value, Condition) else old
 
     (value,), place = _arguments(values, item, scope, 1), item.arguments[0]
-    return before(value, values.lookup(place, scope) if isinstance(place, syntax.Name) else None)
+    return before(value, _named(values, place, scope))
+
+
+def _named(values: Values, item: syntax.Expression, scope: Scope) -> Any:
+    """What a name refers to; None for another expression."""
+    return values.lookup(item, scope) if isinstance(item, syntax.Name) else None
 
 
 def _changed(values: Values, item: Call, scope: Scope) -> Value:
     """Whether a Boolean variable becomes true at an event, or with ``change`` whether a variable does so."""
-    before = _before(values, item, scope)
-    if values.moments is not None:
-        unknown = values.graph.variable(f"{item.function} {len(values.moments)}")
-        values.moments[unknown] = item
-        return values.condition_of(unknown)
-    change, graph = str(item.function) == "change", values.graph
-    now = values.value(item.arguments[0], scope)
-    if change and not isinstance(now, Condition):
+    before, graph, place = _before(values, item, scope), values.graph, item.arguments[0]
+    now, variable = values.value(place, scope), _named(values, place, scope)
+    is_defined = isinstance(variable, Variable) and variable.name in values.defined
+    if is_defined and values.moments.isdisjoint(graph.below([values.truth(now, item.at)])):
+        unknown = graph.variable(variable.name)  # that knows its side at a border
+        now = values.condition_of(unknown) if isinstance(now, Condition) else unknown
+    is_change = str(item.function) == "change"
+    if is_change and not isinstance(now, Condition):
+        if not (is_defined or (isinstance(variable, Variable) and variable.name in values.discrete)):
+            values.fail(
+                item.at, "change takes a Boolean or Integer variable, or one that when-equations assign"
+            )
         return graph.compared("<>", now, before)
-    now = values.condition(item.arguments[0], scope)
+    now = values.as_condition(now, item.at)
     was_not = graph.opposite(before)
-    return graph.conditional(now, was_not, before) if change else graph.joined(True, [now, was_not])
+    return graph.conditional(now, was_not, before) if is_change else graph.joined(True, [now, was_not])
 
 
 def _sample(values: Values, item: Call, scope: Scope) -> Value:
     """Whether a time at equal distances has come, which holds at events alone."""
     times = map(arithmetic.scalar, _arguments(values, item, scope, 2))
     start, period = (event_text(values.graph, time) for time in times)
-    values.sampled[unknown := values.graph.variable(f"sample({start}, {period})")] = item
-    return values.condition_of(unknown)
+    return _moment(values, f"sample({start}, {period})")
 
 
-def _initial(values: Values, item: Call, scope: Scope) -> Value:
+def _at_end(values: Values, item: Call, scope: Scope) -> Value:
+    """Whether the run is at its start or its end, which holds at events alone."""
     if values.at_choice:  # Start values that are all known do not depend on the equations at the start.
-        values.initial = item.at
+        values.initial = item.at if str(item.function) == "initial" else values.initial
         return FALSE
     if not values.at_event or _arguments(values, item, scope):
         values.fail(item.at, f"{item.function}(...) is not understood here; write it without")
-    return values.condition_of(values.graph.variable(AT_START))
+    return _moment(values, f"{item.function}()")
+
+
+def _moment(values: Values, name: str) -> Condition:
+    """A condition that holds at events alone, which texts of events have under its name."""
+    unknown = values.graph.variable(name)
+    values.moments.add(unknown)
+    return values.condition_of(unknown)
 
 
 def _diff(values: Values, item: Call, scope: Scope) -> Value:
@@ -333,10 +349,9 @@ def _joined(values: Values, item: Call, scope: Scope) -> Value:
 _CALLS: Final[dict[str, Rule]] = {
     "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
     "pre": _before,
-    "initial": _initial,
+    **dict.fromkeys(("initial", "terminal"), _at_end),
     **dict.fromkeys(("edge", "change"), _changed),
     "sample": _sample,
-    "terminal": lambda values, item, scope: FALSE,  # What a model does at its end changes no values before.
     "Real": lambda values, item, scope: values.as_number(_arguments(values, item, scope, 1)[0], item.at),
     "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,

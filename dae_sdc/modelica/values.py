@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeVar
 
 from dae_sdc.errors import InputError, require_number
@@ -49,9 +50,7 @@ class Values:
         self.at_event = False  # Whether what is evaluated stands in a when-equation.
         self.at_choice = False  # Or whether it chooses among equations or expressions.
         self.initial: int | None = None  # The place of such a choice that depends on initial().
-        # In a condition of one what holds at events alone, with its call.
-        self.moments: dict[int, syntax.Call] | None = None
-        self.sampled: dict[int, syntax.Call] = {}  # Samples, each with its call, which hold at events alone.
+        self.moments: set[int] = set()  # The unknowns that are 1 at moments alone, else 0.
         # What is asserted of unknowns and parameters with its place, and how its violation is told.
         self.asserted: Asserted = {}
         # What is asserted by what is evaluated, and the choices around it with the place in each.
@@ -104,6 +103,16 @@ class Values:
     def before_event(self, unknown: int) -> int:
         """What stands for the value of an unknown before an event."""
         return self.graph.variable(f"{BEFORE}{shown(self.graph.leaves[unknown])})")
+
+    @cached_property
+    def steps(self) -> dict[int, int]:
+        """What Boolean and Integer variables stand for, with their unknowns, which know it at a border."""
+        graph, steps = self.graph, dict[int, int]()
+        for name in self.defined:
+            value = self.truth(self.symbol(self.variables[name]), self.variables[name].at)
+            if graph.mark[value] & MOVING and self.moments.isdisjoint(graph.below([value])):
+                steps.setdefault(value, graph.variable(name))
+        return steps
 
     def number(self, expression: Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""
@@ -162,8 +171,6 @@ class Values:
         if condition == FALSE and about["terminal"] and not about["success"] and here == TRUE:
             self.fail(at, f"what is asserted does not hold: {about['message']}")
         holds = graph.joined(False, [condition, graph.opposite(here)])
-        if self.moments and not self.moments.keys().isdisjoint(graph.below([holds.node])):
-            self.fail(at, "what is asserted of events alone is not understood; write it in a when-equation")
         if holds != TRUE:
             self._asserted_here[at, holds] = about
 

@@ -25,6 +25,7 @@ from dae_sdc.modelica.syntax import KEYWORDS
 
 LONGEST_EXPRESSION: Final = 1_000_000  # Characters; what it shares is written at each place.
 _LANGUAGE: Final = Language({}, "{}^{}", {**TEXT.signs, Op.POW: ("^", 3)})
+MOMENTS: Final = ("initial(", "sample(", "terminal(")  # How conditions begin that hold at events alone.
 _OF_EVENTS: Final = Language({}, signs=TEXT.signs, digits=False)
 _FORMULAS: Final = {  # Of functions that the language does not have.
     Op.ASINH: "log({0} + sqrt({0}^2 + 1))",
@@ -88,14 +89,17 @@ class Conditions(Writer):
         """A condition that holds where a number is not 0."""
         graph, op, other = self.graph, self.graph.op[node], denied(self.graph, node)
         if op in COMPARISONS:
-            return super()._written(node)[0]
+            text = super()._written(node)[0]
+            is_moment, begins = text.startswith(MOMENTS), text.removesuffix(" > 0.5")
+            return text if not is_moment else begins if begins != text else f"not {text[: -len(' <= 0.5')]}"
         if other is None and op is not Op.MUL:
             return f"abs({self._texts[node][0]}) > 0"
         parts = conjuncts(graph, node if other is None else other)
         sides = graph.args[parts[0]] if len(parts) == 2 and graph.op[parts[0]] is Op.LE else ()
         if sides and graph.args[parts[1]] == sides[::-1] and graph.op[parts[1]] is Op.LE:
             names = [self._name(leaf) for leaf in graph.leaves_of(*sides)]
-            if self.discrete is not None and not all(name in self.discrete for name in names):
+            changes = any(name.startswith("pre(") for name in names)
+            if self.discrete is not None and not (changes or all(name in self.discrete for name in names)):
                 return (" != " if other else " == ").join(self._part(side, 1) for side in sides)
         if len(parts) == 1:
             return f"not ({self.condition(parts[0])})"
@@ -224,7 +228,9 @@ _SIGNS: Final[dict[type, str]] = {
     **{ast.Not: "not ", ast.USub: "-", ast.UAdd: "+"},
 }
 _CONSTANTS: Final = {"t": "time", "time": "time", "pi": repr(math.pi), "e": repr(math.e)}
-_AT_EVENTS: Final = re.compile(r"(initial|sample|change)\(")  # Conditions that hold at events alone.
+_AT_EVENTS: Final = re.compile(
+    r"(initial|terminal|sample|change|edge)\("
+)  # Conditions that hold at events alone.
 _TIMED: Final = re.compile(rf"\btime\b|{_AT_EVENTS.pattern}")  # Conditions that may begin to hold together.
 
 
@@ -259,6 +265,11 @@ class _Events:
         head, _, message = event.partition(MESSAGE)
         condition, *parts = (part.strip() for part in head.rstrip("; ").split(";"))
         words = {part for part in parts if part.isalpha()}
+        if "while" in words:
+            changes = [part for part in parts if part not in words]
+            self.enter("; ".join([condition, "implicit", *changes]))
+            denied = [f"{name} = 1 - ({value})" for name, value in (part.split(" = ") for part in changes)]
+            return self.enter("; ".join([f"not ({condition})", "implicit", *denied]))
         only = next((self.text(part[3:]) for part in parts if part.startswith("if ")), "")
         if "terminal" in words and not message:
             message, words = condition, {*words, "success"}

@@ -19,7 +19,7 @@ from dae_sdc.control.borders import Borders
 from dae_sdc.control.events import MOST_SWITCHES, Event, LocateEvents, accurate_slopes, as_events
 from dae_sdc.control.hooks import COUNTS, StepRecord
 from dae_sdc.control.stepping import SteppingController
-from dae_sdc.dae.branches import MESSAGE, TIE
+from dae_sdc.dae.branches import INITIAL, MESSAGE, TIE
 from dae_sdc.dae.interpolant import DenseOutput, StepData, StepsInRow
 from dae_sdc.dae.scales import ROUNDING_OF_TERMS, balanced
 from dae_sdc.dae.state import Vector
@@ -40,7 +40,7 @@ from dae_sdc.run.processes import everyone, is_root
 from dae_sdc.run.solution import Solution, output_times, put_down_of
 from dae_sdc.run.start import Start
 from dae_sdc.run.target import calculated
-from dae_sdc.run.unknowns import events_of
+from dae_sdc.run.unknowns import During, events_of
 from dae_sdc.sharing import told_before
 from dae_sdc.structure.analysis import analyse
 from dae_sdc.structure.signature import StructureError
@@ -590,7 +590,7 @@ class Modes:
         problem.run_scales.before[:] = [self.largest.get(name, 0.0) for name in problem.names]
         if self.solutions:
             states = [[values.get(name, start[name]) for name in problem.names] for values in (state, start)]
-            located = as_events(events_of(request.events, problem, equations.unknowns, {}))
+            located = as_events(events_of(request.events, problem, equations.unknowns, During(begin, stop)))
             slacks = [TIE] * len(self.events) + [ROUNDING_OF_TERMS * self._size(name) for _, name in watched]
             each = zip(located, slacks, repeat(t), *(repeat(problem.state(values)) for values in states))
             request = request.changed(events=[*starmap(_with_side, each)])
@@ -604,8 +604,7 @@ class Modes:
 
     def _event(self, text: str) -> str:
         """An event of the run for an arc, which it ends where it changes the structure."""
-        if self.solutions and text.strip().startswith("initial()"):
-            return f"time < {self.t0 - 1.0!r}"
+        text = text.replace(INITIAL, f"(time < {self.t0 - 1.0!r})") if self.solutions else text
         parts = text.partition(MESSAGE)[0].split(";")
         changes = [part.partition("=")[0].rstrip(": ").strip() for part in parts[1:] if "=" in part]
         # With a message a terminal event would be a failure.

@@ -27,7 +27,7 @@ from dae_sdc.run.processes import Ranks
 from dae_sdc.run.resume import Saving
 from dae_sdc.run.solution import DENSE_LIMIT, output_times
 from dae_sdc.run.start import Start
-from dae_sdc.run.unknowns import events_of
+from dae_sdc.run.unknowns import During, events_of
 from dae_sdc.sharing import tell
 from dae_sdc.sweepers.teams import AUTO
 from dae_sdc.sweepers.tolerance import Tolerance
@@ -112,7 +112,7 @@ def plan_of(
     if events is None:  # those of the request, before them those of its equations
         both = equations.own_events, request.events
         parts = [part for part in both if not (isinstance(part, tuple) and not part)]
-        known = problem, equations.unknowns, _staying(equations, request.events, begin) if parts else {}
+        known = problem, equations.unknowns, _during(equations, request.events, begin)
         read = (as_events(events_of(part, *known)) for part in parts)
         events = tuple(_with_multipliers(request, one, problem, begin) for each in read for one in each)
     setup, fixed = _with_steps(request, setup, begin, events)
@@ -216,16 +216,21 @@ def _may_slide(request: SolveOptions, equations: Equations, events: Events) -> b
     return way != "stop" and why is None
 
 
-def _staying(equations: Equations, given: Any, begin: Start) -> dict[str, float]:
-    """Values of the unknowns of a model whose derivatives are 0, and which no event changes."""
-    events = [*equations.own_events, *(given if isinstance(given, tuple | list) else (given,))]
+def _during(equations: Equations, given: Any, begin: Start) -> During:
+    """The run of events, with the unknowns of a model that they alone change, and values that stay."""
+    events, run = (
+        [*equations.own_events, *(given if isinstance(given, tuple | list) else (given,))],
+        During(begin.t0, begin.t_end),
+    )
     if (model := equations.model) is None or any(getattr(event, "change", None) for event in events):
-        return {}
+        return run
     words = [word for text in events if isinstance(text, str) for word in text.split(";")[1:]]
     changed = {word.partition("=")[0].rstrip(": ").strip() for word in words}
     leaves = map(model.graph.leaves.get, model.roots)
-    stay = {model.names[leaf.index] for leaf in leaves if leaf and leaf[::2] == ("u", 1)} - changed
-    return {name: float(begin.u[k]) for k, name in enumerate(equations.problem.names) if name in stay}
+    constant = {model.names[leaf.index] for leaf in leaves if leaf and leaf[::2] == ("u", 1)}
+    values = zip(equations.problem.names, begin.u.tolist(), strict=True)
+    stays = {name: value for name, value in values if name in constant - changed}
+    return run._replace(stays=stays, constant=constant)
 
 
 def _locating(

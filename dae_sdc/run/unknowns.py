@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dae_sdc.arguments import shown
-from dae_sdc.control.events import Event, at_start, with_others
+from dae_sdc.control.events import NO_MOMENT, Event
 from dae_sdc.dae.branches import INITIAL, MESSAGE, TIE
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
@@ -236,7 +236,7 @@ TIME = ("time", "t")  # Names of the time, where no unknown or parameter is call
 # Parameters of every problem, which are none of its equations.
 SETTINGS_OF_SOLVES = ("newton_tol", "newton_maxiter")
 
-_WORDS = ("terminal", "rising", "falling", "implicit", "otherwise", "success")
+_WORDS = ("terminal", "rising", "falling", "implicit", "otherwise", "success", "while")
 _PARTS = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Load),
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.UAdd, ast.USub),
@@ -246,25 +246,62 @@ _CONDITIONS = (
     *(ast.Compare, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq),
     *(ast.BoolOp, ast.And, ast.Or, ast.Not, ast.IfExp),
 )
-_SAMPLE = re.compile(r"sample\((.*),(.*)\)")  # A condition that holds at equal distances of time.
-_CHANGE = re.compile(r"change\((.*)\)")  # One that holds where another event changes an unknown.
-_TIMED = re.compile(r"\b(?:sample|change|initial)\(")  # What holds at events alone.
+# What may stand in parentheses, with others in them.
+_INSIDE = reduce(lambda inside, _: rf"(?:[^()]|\({inside}\))*", range(6), "[^()]*")
+# What holds at moments alone.
+_MOMENT = re.compile(rf"(?<![\w.])(?:initial\(\)|terminal\(\)|sample\({_INSIDE}\))")
+_SAMPLE = re.compile(r"sample\((.*),(.*)\)")
+_CHANGE = re.compile(rf"(?<![\w.])(edge|change)\(({_INSIDE})\)")
+# Conditions that a Boolean, or a number, has not the value that it had.
+_CHANGES = {"edge": "({0} > 0.5 and not pre({0}) > 0.5)", "change": "({0} > pre({0}) or {0} < pre({0}))"}
+_CLOSE = 1e-12  # Relative distance of a time from a moment that is rounding.
 BESIDE = "beside"  # The event before it, in place of a condition.
+_AT_EVENTS = re.compile(r"(?<![\w.])(?:pre|edge|change)\(")
 _ONLY = "if "  # How what else must hold at an event begins.
 MOST_SAMPLES = 10_000_000
 _PLACE = "u__{}"
 _OR_TIE = "u__or_tie"  # Name of the function that gives a distance, or where it is 0 that of a tie.
 
 
-def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None, stays: Mapping[str, float]) -> Any:
+class During(NamedTuple):
+    """The run in which texts of events are read: its interval, and what is known of unknowns in it."""
+
+    t0: float = math.nan
+    t_end: float = math.nan
+    stays: Mapping[str, float] = {}  # Values of unknowns that stay.
+    constant: Collection[str] = ()  # Names of those that events alone change.
+
+    def moments(self, text: str, problem: ProblemDAE) -> Callable[..., list[float]]:
+        """The times in an interval at which what holds at moments alone holds."""
+        if (sample := _SAMPLE.fullmatch(text)) is None:
+            moment = self.t0 if text == INITIAL else self.t_end
+            return lambda t0, t_end: [moment] if t0 <= moment <= t_end else []
+        start, period = (_constant(part, problem, text, self.stays) for part in sample.groups())
+        if not period > 0.0:
+            raise InputError(f"event '{text}' has the period {period:g}; give a positive one")
+
+        def times(t0: float, t_end: float) -> list[float]:
+            first, last = (math.floor((t - start) / period) for t in (t0, t_end))
+            if last - first > MOST_SAMPLES:
+                raise InputError(
+                    f"event '{text}' happens more than {MOST_SAMPLES} times; give a longer period"
+                )
+            every = [start + period * number for number in range(max(0, first), max(0, last + 2))]
+            return [time for time in every if t0 <= time <= t_end]
+
+        return times
+
+
+def events_of(given: Any, problem: ProblemDAE, unknowns: Unknowns | None, during: During) -> Any:
     """Events as :func:`dae_sdc.control.events.as_events` takes them, with functions in place of texts."""
     if not isinstance(given, Sequence):
         return given
     several = (given,) if isinstance(given, str) else given
-    return tuple(_event(one, problem, unknowns, stays) if isinstance(one, str) else one for one in several)
+    return tuple(_event(one, problem, unknowns, during) if isinstance(one, str) else one for one in several)
 
 
-def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, stays: Mapping[str, float]) -> Event:
+def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, during: During) -> Event:
+    known = problem, unknowns, during
     text, _, message = text.partition(MESSAGE)
     expression, *parts = text.rstrip("; ").split(";")
     terminal, direction, words = 0, 0.0, list[str]()
@@ -277,13 +314,13 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, stays: Map
         chosen = others if name.endswith(":") else values
         name = name.removesuffix(":").strip()
         if part.lstrip().startswith(_ONLY):
-            only.append(function_of(part.strip()[len(_ONLY) :], problem, unknowns))
+            only.append(function_of(part.strip()[len(_ONLY) :], *known))
         elif not assigns or name.split()[-1:] in ([word] for word in _WORDS):
             words += part.replace(",", " ").split()
         elif name in problem.names:
-            chosen[name] = function_of(value, problem, unknowns)
+            chosen[name] = function_of(value, *known)
         elif unknowns is not None and name in unknowns.removed:
-            base, chosen_value = _through(name, value, text, problem, unknowns)
+            base, chosen_value = _through(name, value, text, problem, unknowns, during)
             chosen[base] = chosen_value
         else:
             raise InputError(unknown(f"unknown that event '{text}' changes", name, problem.names))
@@ -298,29 +335,15 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, stays: Map
             terminal = int(number or 1)
         elif name in ("rising", "falling"):
             direction = 1.0 if name == "rising" else -1.0
-    expression, times, function = expression.strip(), None, lambda u, t: 1.0
-    sample, changed = _SAMPLE.fullmatch(expression), _CHANGE.fullmatch(expression)
-    if changed is not None:
-        only.append(function_of(f"{changed[1]} != pre({changed[1]})", problem, unknowns))
-    if expression in (INITIAL, BESIDE) or changed is not None:
-        times = at_start if expression == INITIAL else with_others
-    elif sample is not None:
-        numbers = (_constant(part, problem, text, stays) for part in sample.groups())
-        function, times = _sampled(expression, *numbers)
-    elif _TIMED.search(expression):
-        example = "'sample(0, 1); if x > 2', or two events where one of two conditions is enough"
+    expression, is_implicit, every = expression.strip(), "implicit" in words, values | others
+    function = function_of("1" if expression == BESIDE else expression, *known, "event")
+    if function.holds and direction:
         raise InputError(
-            f"event '{text}' joins conditions of which one holds at events alone; write {example}"
+            f"event '{text}' happens where its condition begins to hold; leave rising and falling out"
         )
-    else:
-        function = function_of(expression, problem, unknowns, "event")
-        if function.holds and direction:
-            raise InputError(
-                f"event '{text}' happens where its condition begins to hold; leave rising and falling out"
-            )
-        direction = -1.0 if function.holds else direction
-
-    every, is_implicit = values | others, "implicit" in words
+    at_moments = _MOMENT.findall(expression)
+    judged = function.holds and (is_implicit or bool(at_moments or _AT_EVENTS.search(expression)))
+    direction = -1.0 if function.holds and "while" not in words else direction
 
     def change(u: Any, t: float) -> dict[str, float]:
         return {name: value(u, t) for name, value in every.items()}
@@ -334,28 +357,16 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, stays: Map
     about: dict[str, Any] = {"beside": expression == BESIDE, "success": "success" in words}
     if only:
         about["only"] = lambda u, t, before: all(holds(u, t, before) > 0.0 for holds in only)
-    timing = (is_implicit, otherwise, times, message.strip())
-    about["several"] = getattr(function, "several", None)
-    return Event(function, terminal, direction, expression, acts, *timing, **about)
-
-
-def _sampled(text: str, start: float, period: float) -> tuple[Any, Callable[..., list[float]]]:
-    """A function whose zeros are a time and those that follow it at a distance; its zeros in an interval."""
-    if not period > 0.0:
-        raise InputError(f"event '{text}' has the period {period:g}; give a positive one")
-
-    def function(u: Any, t: float) -> float:
-        number = max(0, round((t - start) / period))
-        return (t - (start + number * period)) / (-period if number % 2 else period)
+    moments = [during.moments(moment, problem) for moment in at_moments]
 
     def times(t0: float, t_end: float) -> list[float]:
-        first, last = (math.floor((t - start) / period) for t in (t0, t_end))
-        if last - first > MOST_SAMPLES:
-            raise InputError(f"event '{text}' happens more than {MOST_SAMPLES} times; give a longer period")
-        every = [start + period * number for number in range(max(0, first), max(0, last + 2))]
-        return [time for time in every if t0 <= time <= t_end]
+        return sorted({time for each in moments for time in each(t0, t_end)})
 
-    return function, times
+    about |= {"judged": judged, "ceases": "while" in words, "at_start": INITIAL in at_moments}
+    about["located"] = expression != BESIDE and not (judged and function.is_constant)
+    about["several"] = getattr(function, "several", None)
+    timing = (is_implicit, otherwise, times if moments else None, message.strip())
+    return Event(function, terminal, direction, expression, acts, *timing, **about)
 
 
 def _constant(text: str, problem: ProblemDAE, event: str, stays: Mapping[str, float]) -> float:
@@ -367,7 +378,7 @@ def _constant(text: str, problem: ProblemDAE, event: str, stays: Mapping[str, fl
 
 
 def _through(
-    name: str, text: str, event: str, problem: ProblemDAE, unknowns: Unknowns
+    name: str, text: str, event: str, problem: ProblemDAE, unknowns: Unknowns, during: During
 ) -> tuple[str, Callable[..., float]]:
     """The unknown of the state that an eliminated one is a multiple of, and its value for one of that."""
     current, ones = function_of(name, problem, unknowns), np.ones(problem.n)
@@ -378,30 +389,45 @@ def _through(
             f"event '{event}' changes '{name}', which was eliminated and follows from "
             f"{', '.join(among) or 'derivatives'}; change these, or leave simplify out"
         )
-    (j,), value = np.flatnonzero(slopes), function_of(text, problem, unknowns)
+    (j,), value = np.flatnonzero(slopes), function_of(text, problem, unknowns, during)
     return among[0], lambda u, *more: float(u[j] + (value(u, *more) - current(u, *more)) / slopes[j])
 
 
-def function_of(text: str, problem: ProblemDAE, unknowns: Unknowns | None = None, use: str = "value") -> Any:
-    """The function f(u, t) of an expression, or f(u, t, before) of one with values before an event."""
-    removed = () if unknowns is None else unknowns.removed
+def function_of(
+    text: str,
+    problem: ProblemDAE,
+    unknowns: Unknowns | None = None,
+    during: During | None = None,
+    use: str = "value",
+) -> Any:
+    """The function f(u, t, before, slack) of an expression, with values before an event and moments.
+
+    Without a state ``before`` these are those of u, and without ``slack``, the distance of times that is
+    rounding, events have no moments. With the use "event" a condition holds where it is negative.
+    """
+    removed, during = () if unknowns is None else unknowns.removed, during or During()
     numbers = _parameters(problem)
+    code = _CHANGE.sub(lambda found: _CHANGES[found[1]].format(found[2]), text)
+    moments = {each: during.moments(each, problem) for each in _MOMENT.findall(code)}
     known = [*problem.names, *removed, *(name for name in numbers if name not in problem.names)]
-    known += [f"pre({name})" for name in known] if use == "value" else []
-    compiled, places, holds = compiled_expression(text, known, f"event {shown(text)}", use)
+    known += [f"pre({name})" for name in known]
+    code = _MOMENT.sub(r"(\g<0> > 0.5)", code)
+    compiled, places, holds = compiled_expression(code, [*known, *moments], f"event {shown(text)}", use)
     place_of = {name: at for at, name in enumerate(problem.names)}
 
-    def value(name: str, u: Any, t: float, before: Any) -> Any:
+    def value(name: str, u: Any, t: float, before: Any, slack: float) -> Any:
+        if name in moments:
+            return float(len(moments[name](t - slack, t + slack)) > 0)
         if name[:4] == "pre(" and name not in place_of:
-            return value(name[4:-1], before, t, before)
+            return value(name[4:-1], before, t, before, slack)
         return u[place_of[name]] if name in place_of else numbers[name]
 
-    def column(name: str, u: Vector, t: Vector, before: Vector) -> list[Any]:
+    def column(name: str, u: Vector, t: Vector, before: Vector, slack: float) -> list[Any]:
         if name[:4] == "pre(" and name not in place_of:
-            return column(name[4:-1], before, t, before)
+            return column(name[4:-1], before, t, before, slack)
         if unknowns is not None and name in removed:
             return list(unknowns.values(name, t, u, np.full(u.shape, np.nan), problem.names).tolist())
-        return u[:, place_of[name]].tolist() if name in place_of else [numbers[name]] * len(u)
+        return [value(name, row, at, row, slack) for row, at in zip(u, t.tolist(), strict=True)]
 
     def number(values: Sequence[Any], t: float) -> float:
         try:
@@ -409,25 +435,29 @@ def function_of(text: str, problem: ProblemDAE, unknowns: Unknowns | None = None
         except ArithmeticError:
             return float("nan")
 
-    def several(u: Vector, t: Vector, before: Vector | None = None) -> Vector:
-        columns = [column(name, u, t, u if before is None else before) for name in places]
+    def several(u: Vector, t: Vector, before: Vector | None = None, slack: float = 0.0) -> Vector:
+        columns = [column(name, u, t, u if before is None else before, slack) for name in places]
         return np.array([number(row, at) for *row, at in zip(*columns, t.tolist(), strict=True)])
 
-    def function(u: Any, t: float, before: Any = None) -> float:
+    def function(u: Any, t: float, before: Any = None, slack: float | None = None) -> float:
+        slack = (NO_MOMENT if use == "event" else _CLOSE * abs(t)) if slack is None else slack
         if not reads_removed:
-            return number([value(name, u, t, u if before is None else before) for name in places], t)
+            return number([value(name, u, t, u if before is None else before, slack) for name in places], t)
         row = np.array(u, dtype=float)[None]
         row_before = row if before is None else np.array(before, dtype=float)[None]
-        return float(several(row, np.array([t]), row_before)[0])
+        return float(several(row, np.array([t]), row_before, slack)[0])
 
     own: Any = function
     own.holds = holds  # whether it is the condition of an event
-    reads_removed = any(name in removed or name[4:-1] in removed for name in places)
+    inner = [name[4:-1] if name[:4] == "pre(" and name not in place_of else name for name in places]
+    reads_removed = any(name in removed for name in inner)
     if reads_removed:
         own.several = several
     else:
-        own.reads = [place_of[name] for name in places if name in place_of]
-    own.depends = any(name not in numbers and name[:4] != "pre(" for name in places)
+        own.reads = [place_of[name] for name in inner if name in place_of]
+    own.depends = any(name not in numbers and name not in moments and name[:4] != "pre(" for name in places)
+    moving = {*inner} - {*numbers, *moments, *during.constant}
+    own.is_constant = not moving and not {*TIME} & {*compiled.co_names}
     try:
         function(np.ones(problem.n), 0.0)
     except (TypeError, NameError) as error:
