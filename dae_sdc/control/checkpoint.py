@@ -79,10 +79,11 @@ class Checkpoints:
         counts = start["counters"] if self._root else [0] * len(COUNTERS)
         for name, count in zip(COUNTERS, counts, strict=True):
             problem.work_counters[name].niter = int(count)
-        record = start["record"]
-        if not self._root:
-            record = {**record, "work": np.zeros_like(record["work"])}
-        restore_record(self._record, record)
+        record, work = start["record"], start["record"]["work"]
+        columns = {name: record[name] for name in _COLUMNS}
+        columns |= zip(COUNTERS, (work if self._root else np.zeros_like(work)).T, strict=True)
+        self._record.rejected = int(record["rejected"])
+        self._record.rows.fill(columns, unpacked_steps(record["dense"]) if self._record.dense else [])
         level.params.dt = float(start["dt"])
         state = attach(np.array(start["u"], dtype=np.float64), problem.n_diff)
         state.polynomial = unpack(start["carried"])
@@ -109,8 +110,12 @@ class Checkpoints:
         problem, level, events = self._problem, controller.MS[0].levels[0], controller.events
         fresh, now = self._fresh, plain_attributes(problem).items()
         attributes = {name: value for name, value in now if not (name in fresh and same(value, fresh[name]))}
-        record = packed_record(self._record)
-        record["work"] = self._total(record["work"])
+        columns = self._record.rows.columns()
+        record: dict[str, Any] = {name: columns[name] for name in _COLUMNS}
+        record["work"] = self._total(np.column_stack([columns[name] for name in COUNTERS]))
+        record["rejected"] = self._record.rejected
+        if self._record.dense:
+            record["dense"] = packed_steps(self._record.rows.dense)
         return {
             "time": time,
             "u": np.array(value),
@@ -141,30 +146,6 @@ def check_state(state: Mapping[str, Any]) -> None:
     int(state["record"]["rejected"])
     if len({len(state["record"][name]) for name in (*_COLUMNS, "work")}) != 1:
         raise ValueError("steps are missing")
-
-
-# --- the steps taken ----------------------------------------------------------------------------------------
-
-
-def packed_record(record: StepRecord) -> dict[str, Any]:
-    """The accepted steps as arrays; :func:`restore_record` is the inverse."""
-    columns = record.rows.columns()
-    arrays: dict[str, Any] = {name: columns[name] for name in _COLUMNS}
-    arrays["work"] = np.column_stack([columns[name] for name in COUNTERS])
-    arrays["rejected"] = record.rejected
-    if record.dense:
-        arrays["dense"] = packed_steps(record.rows.dense)
-    return arrays
-
-
-def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
-    """Give a record the steps that :func:`packed_record` has written."""
-    record.rejected = int(packed["rejected"])
-    columns = {name: packed[name] for name in _COLUMNS} | dict(zip(COUNTERS, packed["work"].T, strict=True))
-    record.rows.fill(columns, unpacked_steps(packed["dense"]) if record.dense else [])
-
-
-# --- what a problem has chosen ------------------------------------------------------------------------------
 
 
 def plain_attributes(problem: ProblemDAE) -> dict[str, Any]:
