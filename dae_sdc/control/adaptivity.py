@@ -92,9 +92,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             setattr(self.params, name, value)
         self.sizes: StepSizes
         self._targets = [*(self.params.stops or ()), self.params.t_end]
-        self.remark, self.come_to = "", -np.inf
-        self._limit: TimeLimit | None = None
-        self.jumps, self._last_jump, self._given = 0, -np.inf, None
+        self.remark, self.come_to, self.jumps = "", -np.inf, 0
         self._between: tuple[Any, Any] = None, None
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
@@ -123,8 +121,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         if isinstance(sweep, DirectMethod):
             step.params.maxiter = 0
         else:
-            # The residual of the level is in units of the tolerance.
-            L.params.restol = 1.0
+            L.params.restol = 1.0  # in units of the tolerance
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Accept or reject a finished step."""
@@ -139,12 +136,10 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         accepted, _ = sizes.take(outcome, L.dt)
         if not accepted and self.second_opinion is not None:
             accepted = self.second_opinion(self, L, outcome.solved)
-        S.status.restart = not accepted
+        S.status.restart = not accepted or self._check_approach(L, outcome)
         if not accepted:
             sizes.halved, sizes.missed = 0.0, max(sizes.missed, sizes.meets)
-        if accepted and self._check_approach(L, outcome):
-            S.status.restart = True
-        elif accepted:
+        elif not S.status.restart:
             if sizes.meets and sizes.missed:
                 L.params.dt = sizes.target - float(L.time)
                 if isinstance(L.uend.polynomial, StepPolynomial):
@@ -184,17 +179,19 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             S.status.restart = True
             return
         name = L.prob.names[outcome.worst]
-        why = f"the error is largest in '{name}'"
+        why, tried = f"the error is largest in '{name}'", ""
+        if failure:
+            tried = f"the algebraic unknowns behind it were not found: {failure}; "
         if not outcome.solved:
             slope, singular = L.u[0].derivative(), "singular" in outcome.reason
             open_ = undetermined(L.prob, L.u[0], slope, L.time, L.dt) if singular else ""
             why = outcome.reason + (f": {open_}" if open_ else f" (largest change in '{name}')")
-        tried = [f"the algebraic unknowns behind it were not found: {failure}"] if failure else []
-        tried += [text for text in (getattr(L.sweep, "tried", ""),) if text and not outcome.solved]
+            if text := getattr(L.sweep, "tried", ""):
+                tried += f"{text}; "
         raise StepSizeError(
             f"no step from t={L.time:.10g} succeeds, down to dt={L.dt:.2g}: {why}; "
-            f"{''.join(f'{text}; ' for text in tried)}check the equations and "
-            f"the state there for a jump, a singularity or a hidden constraint that is violated"
+            f"{tried}check the equations and the state there for a jump, a singularity or a hidden "
+            f"constraint that is violated"
         )
 
     def _jump(self, L: Any, near: float) -> tuple[bool, str]:
@@ -262,7 +259,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
         self._pace = 0, t0, np.inf
         limit = self.params.time_limit
-        self._limit = TimeLimit.from_now(limit) if limit < np.inf else current()
+        self._limit: TimeLimit | None = TimeLimit.from_now(limit) if limit < np.inf else current()
         span = self._span = self.params.t_end - t0
         self.jumps, self._last_jump = 0, -np.inf
         # An absolute tolerance of the user may ask for any step.
@@ -331,8 +328,6 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         left = self.sizes.target - time
         wanted = float(L.sweep.starting_step(u0, time, left))
         return float(min(left, max(wanted, FIRST_STEP_ROUNDINGS * steps_ahead.TIME_ROUNDING * abs(time))))
-
-    # --- steps taken ahead ----------------------------------------------------------------------------------
 
     def go_ahead(
         self, L: Any, value: Any, time: float, most: int, hesitation: Any, look: Any
@@ -462,9 +457,7 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         for name in SAVED:
             setattr(self, name, kept[name])
 
-    def prepare_next_block(
-        self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
-    ) -> None:
+    def prepare_next_block(self, controller: Any, S: Any, *_: Any, **kwargs: Any) -> None:
         """Give the next step its size, and let it meet the times that are to be met."""
         L = S.levels[0]
         now = float(L.time) if S.status.restart else self.come_to

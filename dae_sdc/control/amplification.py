@@ -17,9 +17,9 @@ from dae_sdc.deadline import unchecked
 from dae_sdc.errors import EvaluationError, StepSizeError
 from dae_sdc.sweepers import amplification as growth
 from dae_sdc.sweepers.amplification import LinearStep, Piece
-from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
+from dae_sdc.sweepers.linear_multistep import MULTISTEP
 from dae_sdc.sweepers.steps_ahead import MOST_STEPS, Taken
-from dae_sdc.sweepers.tableaux import METHODS, Tableau
+from dae_sdc.sweepers.tableaux import METHODS
 
 # Logarithm of the amplification of a step from which on a run that fails for another reason tells it.
 LEAST_TOLD_GROWTH = 0.2
@@ -184,8 +184,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         """What has grown where, by which method, and what helps."""
         method = getattr(sweep, "method", None)
         name = f"{type(sweep).__name__} with {sweep.coll.num_nodes} nodes" if method is None else method.name
-        others: list[Tableau | MultistepMethod] = [METHODS[key] for key in METHODS]
-        others += [MULTISTEP[key] for key in MULTISTEP]
+        others: list[Any] = [table[key] for table in (METHODS, MULTISTEP) for key in table]
         steps = [(other.order, other.name, other.linear_step) for other in others]
         with unchecked():  # the run, whose end is explained, would be lost
             stable = [pair for *pair, step in steps if step and self._growth(piece, step, h) <= 0.0]

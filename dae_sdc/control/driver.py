@@ -35,12 +35,10 @@ class MarkingControl(Control):
     marks: ClassVar[Mapping[str, Any]] = {"restart": False}  # Their values when a step begins.
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Add the entries."""
         for name, value in self.marks.items():
             self.add_status_variable_to_step(name, value)
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Begin a step."""
         for name, value in self.marks.items():
             self.set_step_status_variable(name, value)
 
@@ -65,7 +63,6 @@ class KeepTimeLimit(Control):
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
     ) -> None:
-        """Look at the time before a block."""
         ranks, active = self.params.comm, kwargs.get("comm")
         now = float(time if active is not None else time[0])
         # Ranks that have left, as there are fewer steps than ranks at the end, would not take part.
@@ -153,11 +150,9 @@ class GridOfSteps(StepRequests):
         self.begin(None, 0.0, None)
 
     def begin(self, step: Any, t0: float, u0: Any) -> None:
-        """Begin a run."""
         self._grid, self._off, self._given = t0, False, None
 
     def at_stop(self, time: float) -> bool:
-        """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
         near = SAME_TIME * self.dt
         breakpoints = self._problem.breakpoints(time - 2 * near, time + 2 * near)
         return any(abs(stop - time) <= near for stop in breakpoints)
@@ -185,11 +180,9 @@ class GridOfSteps(StepRequests):
         return last_step(now, max(meets, t_end)) if meets >= t_end - near else meets - now
 
     def get_state(self) -> dict[str, Any]:
-        """All that later steps depend on."""
         return {name: value for name, value in vars(self).items() if name != "_problem"}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take what :meth:`get_state` gave."""
         vars(self).update(state)
 
 
@@ -235,8 +228,6 @@ class StepDriver(Control):
         controller.add_hook(_Observe)
         hook_of(controller, _Observe).driver = self
 
-    # --- set-up ---------------------------------------------------------------------------------------------
-
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Check what is to be driven, and let steps that iterate together know of each other."""
         comm = kwargs.get("comm")
@@ -258,7 +249,6 @@ class StepDriver(Control):
                 controller.hooks.append(hook)
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Begin a block."""
         self._comm = kwargs.get("comm")
         self._ended, self._told, self._heard = False, False, False
         self._hands_on: int | None = None
@@ -285,8 +275,6 @@ class StepDriver(Control):
         sides = tuple(watch.side for watch in self.events.switches)
         for step in self._controller.steps:
             step.levels[0].prob.hold_sides(sides)
-
-    # --- while steps iterate --------------------------------------------------------------------------------
 
     def post_spread_processing(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Let only the first step compute in a block that repeats a step up to an event."""
@@ -331,7 +319,8 @@ class StepDriver(Control):
             if events is not None:
                 events.aim = None
             return
-        self._come_to = self._end_of(S.levels[0])
+        L, adaptivity = S.levels[0], self.adaptivity
+        self._come_to = float(L.time + L.dt if adaptivity is None else adaptivity.come_to)
         if events is None:
             return
         wanted = events.examine(S)
@@ -343,9 +332,6 @@ class StepDriver(Control):
         if events.interrupts(self._come_to):
             self._ended = True
             self._hands_on = slot + (0 if S.status.last else 1)
-
-    def _end_of(self, L: Any) -> float:
-        return float(L.time + L.dt) if self.adaptivity is None else float(self.adaptivity.come_to)
 
     def hand_on(self, step: Any, hook: Hooks) -> None:
         """Replace the state with which the next block begins by one for the equations that hold there."""
@@ -360,9 +346,7 @@ class StepDriver(Control):
             if step.status.restart:
                 L.u[0] = self.events.carry_on(L, float(L.time), L.u[0])
             else:
-                L.uend = self.events.carry_on(L, self._end_of(L), L.uend)
-
-    # --- between blocks -------------------------------------------------------------------------------------
+                L.uend = self.events.carry_on(L, self._come_to, L.uend)
 
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any

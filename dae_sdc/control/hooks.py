@@ -88,14 +88,11 @@ class LogSolutionAtNodes(Hooks):  # type: ignore[misc]
         """Log the node values of the step."""
         super().post_step(step, level_number)
         L = step.levels[level_number]
-        values = {
-            # pySDC's Runge-Kutta collocation carries a leading 0 before the nodes of the stages.
-            "t_nodes": L.time + L.dt * np.asarray(L.sweep.coll.nodes)[-len(L.u[1:]) :],
-            "u_nodes": np.array(L.u[1:]),
-            "du_nodes": np.array(L.f[1:]),
-        }
-        for name, value in values.items():
-            add_at_end(self, step, L, name, value)
+        # pySDC's Runge-Kutta collocation carries a leading 0 before the nodes of the stages.
+        nodes = np.asarray(L.sweep.coll.nodes)[-len(L.u[1:]) :]
+        add_at_end(self, step, L, "t_nodes", L.time + L.dt * nodes)
+        add_at_end(self, step, L, "u_nodes", np.array(L.u[1:]))
+        add_at_end(self, step, L, "du_nodes", np.array(L.f[1:]))
 
 
 class StepRecord(Hooks):  # type: ignore[misc]
@@ -295,8 +292,7 @@ class RequireConvergence(Hooks):  # type: ignore[misc]
     def post_step(self, step: Any, level_number: int) -> None:
         """Compare the residual of the step with its tolerance; raise :class:`ConvergenceError` above it."""
         super().post_step(step, level_number)
-        error = unconverged(step)
-        if error is not None:
+        if (error := unconverged(step)) is not None:
             raise error
 
 
@@ -444,12 +440,9 @@ class Samples:
 
     def ended(self, rows: Steps, last: bool) -> Samples:
         """The samples at the end of the run, or a copy as if the run had ended with its last step."""
-        if last:
-            self._look(rows, len(rows), ended=True)
-            return self
-        ended = deepcopy(self)
-        ended._look(rows, len(rows), ended=True)
-        return ended
+        samples = self if last else deepcopy(self)
+        samples._look(rows, len(rows), ended=True)
+        return samples
 
     def _look(self, rows: Steps, stop: int, ended: bool = False) -> None:
         """Sample values from the first ``stop`` kept steps."""

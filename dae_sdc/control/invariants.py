@@ -141,7 +141,6 @@ class Invariants(MarkingControl):
         super().setup_status_variables(controller, **kwargs)
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Begin a step."""
         super().reset_status_variables(controller, **kwargs)
         for step in controller.steps:
             vars(step.levels[0].sweep).pop("compute_end_point", None)

@@ -43,7 +43,6 @@ class FixedSteps(StepRequests, Control):
     defaults: ClassVar = {"stops": (), "meets": False}
 
     def begin(self, step: Any, t0: float, u0: Any) -> None:
-        """Begin a run."""
         # Sums, one after the other, as pySDC's controllers have them: the time of a number, and the last one.
         self._number, self._here, self._last, self._given = 0, t0, t0, None
         self._slack = TIME_SLACK * self.params.dt
@@ -95,7 +94,6 @@ class FixedSteps(StepRequests, Control):
         return taken._replace(time=end, next_dt=next_dt, status=REACHED if reached else taken.status)
 
     def check_limit(self, L: Any, reached: float) -> None:
-        """End the run, which has come to a time, where that of its call is over."""
         check_at(reached, " or dt")
 
     @property
@@ -110,11 +108,9 @@ class FixedSteps(StepRequests, Control):
     must_repeat_run = finds_wrong_scales
 
     def at_stop(self, time: float) -> bool:
-        """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
         return self._at_stop(time) in self.params.stops
 
     def end_of_step(self, L: Any) -> float:
-        """The time that an accepted step has come to."""
         end, grid = L.time + L.dt, self._here + self.params.dt
         return self._at_stop(grid if abs(end - grid) <= time_slack(L.dt, end) else end)
 
@@ -123,17 +119,12 @@ class FixedSteps(StepRequests, Control):
         return float(next((stop for stop in self.params.stops if abs(stop - time) <= self._slack), time))
 
     def get_state(self) -> dict[str, Any]:
-        """State on which later steps depend, for a checkpoint between two steps."""
         return {"number": self._number, "here": self._here, "given": self._given}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Restore what :meth:`get_state` gave."""
         self._number, self._here, self._given = kept["number"], kept["here"], kept["given"]
 
-    def prepare_next_block(
-        self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
-    ) -> None:
-        """Give the next step its size."""
+    def prepare_next_block(self, controller: Any, S: Any, size: int, time: Any, *_: Any, **__: Any) -> None:
         L, now, dt = S.levels[0], float(time[0]), self.params.dt
         given, self._given = self._given, None
         if given is not None:
@@ -149,10 +140,8 @@ class FixedSteps(StepRequests, Control):
 
 
 # Entries of the status of a step, and of that of a level, before its prediction.
-AT_START = {
-    **{"iter": 0, "stage": "SPREAD"},
-    **dict.fromkeys(("done", "prev_done", "force_done", "force_continue"), False),
-}
+AT_START: dict[str, Any] = dict.fromkeys(("done", "prev_done", "force_done", "force_continue"), False)
+AT_START |= {"iter": 0, "stage": "SPREAD"}
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 # Methods of convergence controllers that are called besides their checks.
 STAGES = (

@@ -22,8 +22,6 @@ from dae_sdc.sweepers.amplification import spectral_radius
 from dae_sdc.sweepers.collocation import qdelta_matrix
 from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
 
-PARAMETERS = ("finter", "match_sweep")
-
 
 class SameUnknowns(SpaceTransfer):  # type: ignore[misc]
     """The transfer between levels with the same unknowns and equations, which differ in their nodes only.
@@ -144,7 +142,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
     ) -> None:
         _check_levels(fine_level, coarse_level)
         for name in base_transfer_params:
-            require_name("base_transfer_params entry", name, PARAMETERS)
+            require_name("base_transfer_params entry", name, ("finter", "match_sweep"))
         parameters = {"match_sweep": False, **base_transfer_params}
         try:
             super().__init__(
