@@ -25,6 +25,7 @@ from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.restart import jump_behind
 from dae_sdc.sweepers.steps_ahead import StepSizes, Taken
 from dae_sdc.sweepers.tolerance import TINY, Outcome, Tolerance, multipliers, rounding_noise
+from dae_sdc.text import brief
 
 FIRST_LOOK = 64  # Accepted steps after which the scales of a run are checked for the first time.
 LOOKS_APART = 8  # Factor between the numbers of steps at two checks.
@@ -92,7 +93,8 @@ class AdaptivityDAE(StepRequests, MarkingControl):
             setattr(self.params, name, value)
         self.sizes: StepSizes
         self._targets = [*(self.params.stops or ()), self.params.t_end]
-        self.remark, self.come_to, self.jumps = "", -np.inf, 0
+        self.remark, self.come_to = "", -np.inf
+        self.jumps, self._last_jump = 0, -np.inf
         self._between: tuple[Any, Any] = None, None
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
@@ -418,10 +420,9 @@ class AdaptivityDAE(StepRequests, MarkingControl):
         scales: Scales = L.prob.run_scales
         again, lost = scales.look_back(value.view(np.ndarray), tolerance.rtol, ended)
         counted = [names[i] for i in lost if names[i] not in tolerance.left_out]
-        shown, more = "', '".join(counted[:MOST_NAMED_UNKNOWNS]), len(counted) - MOST_NAMED_UNKNOWNS
         self.remark = ""
         if counted:
-            shown = f"'{shown}'{f' and {more} more' if more > 0 else ''}"
+            shown = brief([f"'{name}'" for name in counted], MOST_NAMED_UNKNOWNS)
             rise = "rises above its tolerance" if len(counted) == 1 else "rise above their tolerances"
             self.remark = f"{shown} never {rise}; give atol or nominal if smaller values count"
         return again

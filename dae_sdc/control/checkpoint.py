@@ -20,8 +20,6 @@ CHECKPOINT_EVERY = 10  # Accepted steps between two checkpoints.
 LARGEST_SHARE_OF_TIME = 0.1  # Part of the time of a run that writing may take.
 FIRST_CHECKPOINT_AFTER = 0.2  # Seconds before the first checkpoint, whose cost is not known yet.
 
-SIMPLE = (bool, int, float, str, np.bool_, np.number)  # Types of single values that can be written exactly.
-
 _STATE = ("time", "u", "carried", "dt", "steps", "events", "problem", "scales", "sweeper", "counters")
 _COLUMNS = ("t", "u", "du", "residual", "sweeps")  # Entries of rows that are arrays of their own.
 
@@ -148,10 +146,9 @@ def check_state(state: Mapping[str, Any]) -> None:
         raise ValueError("steps are missing")
 
 
-def plain_attributes(problem: ProblemDAE) -> dict[str, Any]:
-    """The public attributes of a problem that are numbers, texts, arrays, or lists and tuples of them."""
-    public = {name: value for name, value in vars(problem).items() if name[0] != "_"}
-    return {name: deepcopy(value) for name, value in public.items() if is_plain(value)}
+def plain_attributes(owner: Any) -> dict[str, Any]:
+    """The public attributes of an object that are numbers, texts, arrays, or lists and tuples of them."""
+    return {name: deepcopy(x) for name, x in vars(owner).items() if name[0] != "_" and is_plain(x)}
 
 
 def is_plain(value: Any) -> bool:
@@ -160,7 +157,7 @@ def is_plain(value: Any) -> bool:
         return all(map(is_plain, value))
     if isinstance(value, np.ndarray):
         return value.dtype.kind in "biufc"
-    return value is None or isinstance(value, SIMPLE)
+    return isinstance(value, bool | int | float | str | np.bool_ | np.number | None)
 
 
 def same(a: Any, b: Any) -> bool:

@@ -287,8 +287,7 @@ class StepDriver(Control):
 
     def post_iteration_processing_block(self, controller: Any, **kwargs: Any) -> None:
         """Judge the step of this rank if it is done, and hear of the one before, or tell the one behind."""
-        comm = kwargs.get("comm")
-        if comm is None:
+        if (comm := kwargs.get("comm")) is None:
             return
         S = controller.S
         if not S.status.first and not self._heard and (S.status.prev_done or S.status.done):
@@ -323,8 +322,7 @@ class StepDriver(Control):
         self._come_to = float(L.time + L.dt if adaptivity is None else adaptivity.come_to)
         if events is None:
             return
-        wanted = events.examine(S)
-        if wanted is not None:
+        if (wanted := events.examine(S)) is not None:
             self._ended = S.status.restart = True
             self.sizes.repeat_step(wanted)
             return

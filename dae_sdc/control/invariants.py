@@ -179,8 +179,7 @@ def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDA
         before = polynomial.derivative_at_end()
         finite = np.isfinite(before)
         if finite[: problem.n_diff].all():
-            followed = complete(problem, values, np.nan_to_num(before), t)
-            if followed is not None:
+            if (followed := complete(problem, values, np.nan_to_num(before), t)) is not None:
                 values, slope = followed[0], np.where(finite, followed[1], before)
     state = attach(np.array(values), problem.n_diff)
     if isinstance(polynomial, EndDerivative):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -160,10 +161,10 @@ OF_RUN = ("t_end", "stops", "dt_max", "dt_first", "between", "read")
 CALLED = ("pre_run", *OF_STEPS, "post_run")  # Methods of hooks that the controller calls.
 
 
-def methods_of(part: Any, base: type[Any], names: Sequence[str]) -> dict[str, Callable[..., Any]]:
-    """The methods among these that a hook or a convergence controller has in place of those of its base."""
-    kind = type(part)
-    return {name: getattr(part, name) for name in names if getattr(kind, name) is not getattr(base, name)}
+def methods_of(parts: Sequence[Any], base: type[Any], names: Sequence[str]) -> dict[str, list[Any]]:
+    """The methods by name that hooks or convergence controllers have in place of those of their base."""
+    owners = {name: [x for x in parts if getattr(type(x), name) is not getattr(base, name)] for name in names}
+    return {name: [getattr(x, name) for x in own] for name, own in owners.items()}
 
 
 def asked(hooks: Iterable[Hooks], wanted: Sequence[type[Hooks]]) -> list[Hooks]:
@@ -186,30 +187,37 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
         self.active_hooks = asked(self.hooks, controller_params.get("hook_class", []))
-        self._order: list[Any] = []
         self.checkpoints: Checkpoints | None = None
         # A method without iterations has ended with its prediction.
         self._direct = self.MS[0].params.maxiter == 0
-        self.adaptivity: Any = None
-        self.events: LocateEvents | None = None
-        self._controls: dict[str, list[Callable[..., Any]]] = {name: [] for name in STAGES}
+        # Restarts and step sizes are the business of the adaptivity here.
+        inactive = BasicRestarting | SpreadStepSizesBlockwise
+        in_order = (self.convergence_controllers[number] for number in self.convergence_controller_order)
+        controls = [control for control in in_order if not isinstance(control, inactive)]
+        of_sizes = AdaptivityDAE | FixedSteps
+        self.adaptivity: Any = next((one for one in controls if isinstance(one, of_sizes)), None)
+        located = (one for one in controls if isinstance(one, LocateEvents))
+        self.events: LocateEvents | None = next(located, None)
+        self._controls = methods_of(controls, ConvergenceController, STAGES)
         self._checks: list[Callable[..., Any]] = []
-        for number in self.convergence_controller_order:
-            control = self.convergence_controllers[number]
-            if isinstance(control, BasicRestarting | SpreadStepSizesBlockwise):
-                continue  # restarts and step sizes are the business of the adaptivity here
-            self._order.append(control)
-            if isinstance(control, AdaptivityDAE | FixedSteps) and self.adaptivity is None:
-                self.adaptivity = control
-            elif isinstance(control, LocateEvents) and self.events is None:
-                self.events = control
-            for name, method in methods_of(control, ConvergenceController, STAGES).items():
-                self._controls[name].append(method)
+        for control in controls:
             if not (self._direct and isinstance(control, CheckConvergence)):
                 # It calls the others, of which those of the base class do nothing.
-                whole = methods_of(control, ConvergenceController, ("convergence_control",))
-                self._checks += (whole or methods_of(control, ConvergenceController, CHECKS)).values()
-        self._find_calls()
+                (whole,) = methods_of([control], ConvergenceController, ("convergence_control",)).values()
+                self._checks += whole or chain(*methods_of([control], ConvergenceController, CHECKS).values())
+        self._calls = methods_of(self.active_hooks, Hooks, CALLED)
+        # Of steps that have converged RequireConvergence sees nothing.
+        watching = [hook for hook in self.active_hooks if not isinstance(hook, RequireConvergence)]
+        looking = sum(any(methods_of([hook], Hooks, OF_STEPS).values()) for hook in watching)
+        record: StepRecord | None = hook_of(self, StepRecord)
+        self._watch: WatchSingularPoints | None = hook_of(self, WatchSingularPoints)
+        self._growth: WatchAmplification | None = hook_of(self, WatchAmplification)
+        judges = AdaptivityDAE | FixedSteps | CheckConvergence | LocateEvents | KeepTimeLimit | StopAtRoundOff
+        plain = all(isinstance(each, judges) for each in controls)
+        # Without a record, and with other hooks, no steps are taken ahead.
+        plain = plain and record is not None and record.is_plain and not record.collects
+        own = 1 + (self._watch is not None) + (self._growth is not None)
+        self._record = record if plain and looking == own else None
         self._new_sweeper = dict(vars(self.MS[0].levels[0].sweep))
 
     def renew(self, problem: Any, adaptivity: Mapping[str, Any]) -> None:
@@ -220,26 +228,6 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self.adaptivity.renew(adaptivity)
         for hook in self.active_hooks:
             hook.__init__()
-
-    def _find_calls(self) -> None:
-        """Note the methods that hooks have of their own, and who looks at steps that could be taken ahead."""
-        self._calls: dict[str, list[Callable[..., None]]] = {name: [] for name in CALLED}
-        looking = 0  # number of hooks that look at steps
-        for hook in self.active_hooks:
-            methods = methods_of(hook, Hooks, CALLED)
-            for name, method in methods.items():
-                self._calls[name].append(method)
-            # Of steps that have converged it sees nothing.
-            looking += not (isinstance(hook, RequireConvergence) or methods.keys().isdisjoint(OF_STEPS))
-        record: StepRecord | None = hook_of(self, StepRecord)
-        self._watch: WatchSingularPoints | None = hook_of(self, WatchSingularPoints)
-        self._growth: WatchAmplification | None = hook_of(self, WatchAmplification)
-        judges = AdaptivityDAE | FixedSteps | CheckConvergence | LocateEvents | KeepTimeLimit | StopAtRoundOff
-        plain = all(isinstance(each, judges) for each in self._order)
-        # Without a record, and with other hooks, no steps are taken ahead.
-        plain = plain and record is not None and record.is_plain and not record.collects
-        watching = (self._watch is not None) + (self._growth is not None)
-        self._record = record if plain and looking == 1 + watching else None
 
     def show_stages(self, wanted: bool) -> None:
         """Switch the values of Runge-Kutta stages in the levels, which take time, on or off."""
@@ -381,8 +369,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def _go_ahead(self, level: Any, value: Any, time: float) -> Taken | None:
         """Let steps be taken one after the other while nothing but the adaptivity looks at each of them."""
-        record = self._record
-        if record is None:
+        if (record := self._record) is None:
             return None
         watch, growth, events = self._watch, self._growth, self.events
         looking = (part.steps_ahead for part in (watch, growth, events) if part is not None)

@@ -140,7 +140,19 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         space_transfer_class: Any,
         space_transfer_params: dict[str, Any],
     ) -> None:
-        _check_levels(fine_level, coarse_level)
+        SF, SG = fine_level.sweep, coarse_level.sweep
+        for sweep in (SF, SG):
+            if not isinstance(sweep, SpectralDeferredCorrectionDAE):
+                raise InputError(f"TransferDAE needs an SDC sweeper for DAEs; got {type(sweep).__name__}")
+        if SF.integrates_algebraic != SG.integrates_algebraic:
+            wanted = "both levels must integrate the algebraic unknowns or neither"
+            raise InputError(f"{wanted}; got {type(SF).__name__} and {type(SG).__name__}")
+        F, G = SF.coll, SG.coll
+        if F.quad_type != G.quad_type:
+            raise InputError(f"both levels need the same quad_type; got {F.quad_type} and {G.quad_type}")
+        if F.num_nodes < G.num_nodes:
+            wanted = "a coarse level has at most the nodes of the fine one"
+            raise InputError(f"{wanted}; got num_nodes={G.num_nodes} below {F.num_nodes}")
         for name in base_transfer_params:
             require_name("base_transfer_params entry", name, ("finter", "match_sweep"))
         parameters = {"match_sweep": False, **base_transfer_params}
@@ -153,11 +165,10 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
                 f"{space_transfer_class.__name__} does not fit states of {type(fine_level.prob).__name__} "
                 f"({error}); use SameUnknowns, or a class with restrict(u) and prolong(u)"
             ) from error
-        SF, SG = fine_level.sweep, coarse_level.sweep
         SF.coupled = SG.coupled = True
         self._restrict_residuals = self.Rcoll
-        if self.params.match_sweep and SF.coll.num_nodes > SG.coll.num_nodes:
-            nodes = (SF.coll.quad_type, SF.coll.num_nodes, SG.coll.num_nodes)
+        if self.params.match_sweep and F.num_nodes > G.num_nodes:
+            nodes = (F.quad_type, F.num_nodes, G.num_nodes)
             if np.tril(SF.QI, -1).any():
                 self._restrict_residuals = matched_restriction(*nodes, SF.params.QI, SG.params.QI)
             else:
@@ -225,23 +236,6 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         if hasattr(space, f"{name}_nodes"):
             return np.asarray(getattr(space, f"{name}_nodes")(rows))
         return np.array([getattr(space, name)(attach(row, problem.n_diff)) for row in rows])
-
-
-def _check_levels(fine: Any, coarse: Any) -> None:
-    """Refuse two levels whose iterates cannot be taken for one another."""
-    for level in (fine, coarse):
-        if not isinstance(level.sweep, SpectralDeferredCorrectionDAE):
-            raise InputError(f"TransferDAE needs an SDC sweeper for DAEs; got {type(level.sweep).__name__}")
-    SF, SG = fine.sweep, coarse.sweep
-    F, G = SF.coll, SG.coll
-    if SF.integrates_algebraic != SG.integrates_algebraic:
-        wanted = "both levels must integrate the algebraic unknowns or neither"
-        raise InputError(f"{wanted}; got {type(SF).__name__} and {type(SG).__name__}")
-    if F.quad_type != G.quad_type:
-        raise InputError(f"both levels need the same quad_type; got {F.quad_type} and {G.quad_type}")
-    if F.num_nodes < G.num_nodes:
-        wanted = "a coarse level has at most the nodes of the fine one"
-        raise InputError(f"{wanted}; got num_nodes={G.num_nodes} below {F.num_nodes}")
 
 
 def two_level_error(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dae_sdc.arguments import shown
-from dae_sdc.control.checkpoint import Checkpoints, check_state, is_plain, plain_attributes, same
+from dae_sdc.control.checkpoint import Checkpoints, check_state, plain_attributes, same
 from dae_sdc.control.driver import Control, driver_of, require_single_steps
 from dae_sdc.control.events import Event
 from dae_sdc.control.hooks import StepRecord, hook_of
@@ -118,8 +118,7 @@ class SaveCheckpoints(Control):
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
-        driver = driver_of(controller, description)
-        if driver is None:
+        if (driver := driver_of(controller, description)) is None:
             raise InputError("SaveCheckpoints is for controllers of pySDC; give solve checkpoint instead")
         self._driver, driver.saving = driver, self
         controller.add_hook(StepRecord)
@@ -134,7 +133,7 @@ class SaveCheckpoints(Control):
             raise InputError("SaveCheckpoints needs checkpoint, the name of a file that ends in .npz")
         saving = Saving.checked(SavingOptions(**{name: getattr(given, name) for name in self.defaults}))
         assert saving is not None
-        settings = {**plain_settings(level.sweep.params), **plain_settings(level.params)}
+        settings = plain_attributes(level.sweep.params) | plain_attributes(level.params)
         saving.run = _of_problem(type(level.prob).__name__, level.prob)
         saving.run |= {"sweeper": type(level.sweep).__name__, "setting": described(settings)}
         saving.prepare()
@@ -162,11 +161,6 @@ class SaveCheckpoints(Control):
 def _of_problem(name: str, problem: Any) -> dict[str, Any]:
     """What tells the problem of a run from others."""
     return {"problem": name, "parameter": {**described(problem.params), **plain_attributes(problem)}}
-
-
-def plain_settings(given: Any) -> dict[str, Any]:
-    """The parameters of a sweeper or level that are numbers, texts, or sequences of them."""
-    return {name: value for name, value in vars(given).items() if name[0] != "_" and is_plain(value)}
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
