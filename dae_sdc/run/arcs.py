@@ -146,8 +146,6 @@ class _Arcs:
         if carried.sizes is not None:
             np.maximum(self.sizes, carried.sizes[mode.columns], out=self.sizes)
 
-    # --- from arc to arc ------------------------------------------------------------------------------------
-
     def _following(self, arc: Arc) -> tuple[Mode, Start] | None:
         """The mode after an arc, and where it begins; None where the run has ended."""
         located, mode = arc.located, arc.mode

@@ -196,8 +196,7 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
         cls = across_nodes(cls)
     direct = issubclass(cls, DirectMethod)
     multistep, taken = options.chosen(Multistep), cls.options if direct else ()
-    strange = [option for option in multistep if option not in taken]
-    if strange:
+    if strange := [option for option in multistep if option not in taken]:
         raise InputError(f"these options have no effect on '{name}': {', '.join(strange)}")
     if direct:
         _check_direct(options, cls, name, parallel)
@@ -226,8 +225,7 @@ def setup_of(options: SetupOptions, instance: ProblemDAE, arguments: Mapping[str
 
 def _check_direct(options: SetupOptions, cls: type[Any], name: str, parallel: str | None) -> None:
     """Refuse options that have no effect on a method without sweeps."""
-    idle = options.chosen(Method, Sweeps, without=("sweeper",))
-    if idle:
+    if idle := options.chosen(Method, Sweeps, without=("sweeper",)):
         raise InputError(f"these options have no effect on the {cls.family} '{name}': {', '.join(idle)}")
     if parallel is not None and not (parallel == "nodes" and cls.shares_stages()):
         raise InputError(

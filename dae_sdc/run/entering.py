@@ -17,8 +17,6 @@ from dae_sdc.model.modes import Choice
 from dae_sdc.sweepers.coupled import stages_without_guess
 from dae_sdc.sweepers.tableaux import radau_iia
 
-# --- states behind jumps that equations force on unknowns with derivatives ----------------------------------
-
 NODES = 3  # Of the Radau IIA steps that land on constraints.
 STEPS = (1e-4, 1e-5, 1e-3, 1e-6)  # Their sizes, in lengths of the run, in the order of trial.
 STEP_HALVINGS = 3  # Of a step, for the extrapolation to size 0.
@@ -76,8 +74,6 @@ def _extrapolated(problem: Any, start: Any, t: float, h: float) -> tuple[Vector,
         rows = [b + (b - a) / (2.0**order - 1.0) for a, b in pairwise(rows)]
     return rows[0], np.abs(rows[0][0] - last[0])
 
-
-# --- the mode behind a border -------------------------------------------------------------------------------
 
 MOST_PIVOTS = 20  # Borders that are crossed on the way, for each choice.
 MOST_LINEARIZATIONS = 8  # Of nonlinear equations, at the end of the way before.

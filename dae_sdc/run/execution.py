@@ -256,7 +256,7 @@ class Execution:
             watch.asked = self.plan.request.singular or watch.asked
             if isinstance(controller, SteppingController):
                 watch.guide(controller.adaptivity)
-        growing = hook_of(controller, WatchAmplification)
+        self.growing = growing = hook_of(controller, WatchAmplification)
         if growing is not None:
             growing.t_end = self.plan.t_end
         self.levels = [level for step in controller.steps for level in step.levels]
@@ -400,9 +400,8 @@ class Execution:
             if isinstance(error, SingularPointError):
                 return self
             diagnosis = "" if watch is None else watch.diagnosis()
-            growing = hook_of(controller, WatchAmplification)
-            if growing is not None:
-                diagnosis += growing.remark()
+            if self.growing is not None:
+                diagnosis += self.growing.remark()
             unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
             if unsolved and self.problem.index in (None, 0, 1) and not diagnosis and self.team.size == 1:
                 with suppress(DAEError), limited(), under_way("the cause of a failure was looked for"):
@@ -472,8 +471,7 @@ class Execution:
         else:
             t, u, du, per_step, data = self.at_steps(record)
             taken, work = len(t) - 1, {name: int(per_step[name].sum()) for name in COUNTS}
-            hidden = self.hidden_constraints(np.abs(u).max(axis=0))
-            if hidden is not None:
+            if (hidden := self.hidden_constraints(np.abs(u).max(axis=0))) is not None:
                 solved = bool(hidden.correct(t[1:], u[1:], du[1:], -np.diff(t)).all())
             if self.plan.keeps or self.plan.t_eval is not None:
                 between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)

@@ -171,21 +171,16 @@ def initial(options: InitialOptions) -> Initial:
             start, paths = record_paths(call, predictor_steps=options.predictor_steps)
             put_down(paths, options.paths, True)
     if options.out is not None:
-        put_down(start_result(start), options.out, True)
+        widths = [max(map(len, texts), default=1) or 1 for texts in (start.names, start.units)]
+        columns = [("name", f"U{widths[0]}"), ("value", "f8"), ("rate", "f8"), ("unit", f"U{widths[1]}")]
+        rows = zip(start.names, start.u, start.du, start.units, strict=True)
+        parameters = {
+            **{"title": start.title, "t": start.t, "values": dict(start.values)},
+            **{"fixed": start.fixed, "free": start.free, "guessed": start.guessed, "remarks": start.remarks},
+            "changed": {one.name: [one.before, one.after] for one in start.changed},
+        }
+        put_down(tabulated("start", columns, rows, parameters), options.out, True)
     return start
-
-
-def start_result(start: Initial) -> Result:
-    """A start as a table of kind "start": names, values, rates and units of the unknowns of the state."""
-    widths = [max(map(len, texts), default=1) or 1 for texts in (start.names, start.units)]
-    columns = [("name", f"U{widths[0]}"), ("value", "f8"), ("rate", "f8"), ("unit", f"U{widths[1]}")]
-    rows = zip(start.names, start.u, start.du, start.units, strict=True)
-    parameters = {
-        **{"title": start.title, "t": start.t, "values": dict(start.values)},
-        **{"fixed": start.fixed, "free": start.free, "guessed": start.guessed, "remarks": start.remarks},
-        "changed": {one.name: [one.before, one.after] for one in start.changed},
-    }
-    return tabulated("start", columns, rows, parameters)
 
 
 def _consistent(options: InitialOptions) -> Initial:
@@ -310,8 +305,7 @@ def _simplified(model: str, params: Mapping[str, Any] | None, given: Iterable[st
     """A model without its trivial equations, which still has all that values are given for."""
     simplified = simplify(model, params=params)
     for name in given:
-        removed = simplified.map.get(simplified.original.unknown(name)[0])
-        if removed is not None:
+        if (removed := simplified.map.get(simplified.original.unknown(name)[0])) is not None:
             raise InputError(
                 f"{name} is not in {simplified.model.name} once it is simplified, as {removed}; "
                 "give that, or leave --simplify away"

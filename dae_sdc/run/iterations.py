@@ -56,8 +56,7 @@ def iterations(options: IterationsOptions) -> Result:
     >>> bool(errors[-1] < errors[0])
     True
     """
-    direct = [str(sweeper) for sweeper in several(options.sweeper) if is_direct(sweeper)]
-    if direct:
+    if direct := [str(sweeper) for sweeper in several(options.sweeper) if is_direct(sweeper)]:
         raise InputError(f"Runge-Kutta methods do not sweep: {', '.join(direct)}; name SDC sweepers")
     comm_of_all = everyone(options.parallel, options.comm)
     chosen = options.chosen(Sweeping, Solves, Parameters, without=("maxiter",))

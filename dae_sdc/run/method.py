@@ -95,8 +95,7 @@ def with_method(request: SolveOptions, problem: ProblemDAE, measured: bool) -> t
             sweeper, reason = explicit_method(problem)
             request = request.changed(sweeper=sweeper) if sweeper else request
     if request.rtol is None:
-        bounds = [name for name in ("atol", "leave_out", "dt_max") if name in request.chosen()]
-        if bounds:
+        if bounds := [name for name in ("atol", "leave_out", "dt_max") if name in request.chosen()]:
             raise InputError(f"{', '.join(bounds)} without effect on steps of a fixed size; give rtol too")
         return request, reason
     rtol = require_number("rtol", request.rtol)

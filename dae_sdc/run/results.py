@@ -536,8 +536,7 @@ def load(path: str | os.PathLike[str]) -> Result:
 def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
     """Refuse a table that lacks columns of its kind, or has them with other types."""
     fields: Mapping[str, Any] = data.dtype.fields or {}
-    lacking = ", ".join(name for name, _ in COLUMNS.get(kind, ()) if name not in fields)
-    if lacking:
+    if lacking := ", ".join(name for name, _ in COLUMNS.get(kind, ()) if name not in fields):
         raise ResultFileError(f"{source} lacks the columns {lacking} of a {kind}; run the study again")
     for name, meant in COLUMNS.get(kind, ()):
         base, shape = fields[name][0].base, fields[name][0].shape
@@ -611,8 +610,7 @@ def _load_sidecar(path: Path, sidecar: Path) -> dict[str, Any]:
             f"{sidecar} has format version {about.get('version')}, this dae_sdc reads {_VERSION}; "
             f"use the dae_sdc that wrote it"
         )
-    wrong = _lacking(about)
-    if wrong:
+    if wrong := _lacking(about):
         units = about.get("units")
         for name, unit in units.items() if isinstance(units, dict) else ():
             if not isinstance(unit, str):

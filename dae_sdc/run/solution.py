@@ -394,7 +394,40 @@ class Solution(Tabulated):
         ResultFileError
             If a file is missing, damaged, or holds no solution.
         """
-        return cls(**_fields_of_file(path))
+        result = load(path)
+        if result.kind != "solution":
+            raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")
+        data, parameters = result.data, dict(result.parameters)
+        if wrong := ", ".join(_wrong_parameters(parameters, data["u"].shape[1])):
+            raise ResultFileError(f"{path} lacks what a solution tells of its run ({wrong}); solve again")
+        beside = file_between(path)
+        dense, samples = _load_dense(beside, result) if beside.exists() else (None, {})
+        others, units = parameters.pop("others", ()), parameters.pop("other_units", ())
+        shape = data.dtype["others"].shape if "others" in (data.dtype.names or ()) else (0,)
+        if not len(others) == len(units) == sum(shape):
+            raise ResultFileError(f"{path} lacks the values of eliminated unknowns; solve again")
+        unknowns = None
+        if others:
+            columns = data["t"].copy(), data["others"].copy()
+            unknowns = SavedUnknowns(tuple(others), tuple(units), *columns, samples)
+        fields: dict[str, Any] = {
+            **{name: data[name].copy() for name in ("t", "u", "du")},
+            **{name: tuple(parameters[name]) for name in ("names", "units")},
+            **{name: parameters.pop(name) for name in ("success", "message", "stats")},
+            "per_step": {name: data[name].copy() for name in ("residual", "sweeps", *COUNTERS)},
+            **{
+                kind: tuple(EventRecord.of(record, data["u"].shape[1]) for record in parameters.pop(kind, ()))
+                for kind in ("events", "switches")
+            },
+            **{
+                "parameters": parameters,
+                "dense": dense,
+                "saves_dense": dense is not None,
+                "unknowns": unknowns,
+            },
+            "equations": None if dense is None else _equations(parameters, dense),
+        }
+        return cls(**fields)
 
 
 def put_down_of(whole: Solution, out: Any) -> Solution:
@@ -430,38 +463,6 @@ def file_between(path: str | os.PathLike[str]) -> Path:
     """The file for values between the steps that belongs to a ``.npy`` file, whose suffix may be left out."""
     source = Path(path)
     return (source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy")).with_suffix(BESIDE)
-
-
-def _fields_of_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    result = load(path)
-    if result.kind != "solution":
-        raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")
-    data, parameters = result.data, dict(result.parameters)
-    wrong = ", ".join(_wrong_parameters(parameters, data["u"].shape[1]))
-    if wrong:
-        raise ResultFileError(f"{path} lacks what a solution tells of its run ({wrong}); solve again")
-    beside = file_between(path)
-    dense, samples = _load_dense(beside, result) if beside.exists() else (None, {})
-    others, units = parameters.pop("others", ()), parameters.pop("other_units", ())
-    shape = data.dtype["others"].shape if "others" in (data.dtype.names or ()) else (0,)
-    if not len(others) == len(units) == sum(shape):
-        raise ResultFileError(f"{path} lacks the values of eliminated unknowns; solve again")
-    unknowns = None
-    if others:
-        columns = data["t"].copy(), data["others"].copy()
-        unknowns = SavedUnknowns(tuple(others), tuple(units), *columns, samples)
-    return {
-        **{name: data[name].copy() for name in ("t", "u", "du")},
-        **{name: tuple(parameters[name]) for name in ("names", "units")},
-        **{name: parameters.pop(name) for name in ("success", "message", "stats")},
-        "per_step": {name: data[name].copy() for name in ("residual", "sweeps", *COUNTERS)},
-        **{
-            kind: tuple(EventRecord.of(record, data["u"].shape[1]) for record in parameters.pop(kind, ()))
-            for kind in ("events", "switches")
-        },
-        **{"parameters": parameters, "dense": dense, "saves_dense": dense is not None, "unknowns": unknowns},
-        "equations": None if dense is None else _equations(parameters, dense),
-    }
 
 
 def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise | None:

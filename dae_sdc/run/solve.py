@@ -337,8 +337,7 @@ def _by_sundials(request: SolveOptions, equations: Equations, start: Start) -> S
 
     used = ("sweeper", *names_of_options(Preparation), *names_of_options(ConsistentStart))
     used = used if equations.given is not None else ("params", "newton_tol", "linear_solver", *used)
-    useless = request.chosen(without=(*used, *names_of_options(SundialsOptions)))
-    if useless:
+    if useless := request.chosen(without=(*used, *names_of_options(SundialsOptions))):
         raise InputError(f"these options have no effect on '{request.sweeper}': {', '.join(useless)}")
     if request.rtol is None:
         raise InputError(f"'{request.sweeper}' chooses its steps by a tolerance; give rtol")

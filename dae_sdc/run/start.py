@@ -179,8 +179,7 @@ def guesses_of(given: Any) -> Any:
 
 def _state_of(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:
     """The state of a problem with values by name; raises InputError where one is missing."""
-    missing = brief([name for name in problem.names if name not in values], 5)
-    if missing:
+    if missing := brief([name for name in problem.names if name not in values], 5):
         raise InputError(f"u0 must have a value for every entry of the state; missing are {missing}")
     return np.array([require_number(name, values[name]) for name in problem.names])
 
@@ -192,9 +191,6 @@ def _moves(problem: ProblemDAE, u: Vector, before: Any) -> Vector:
     else:
         known = np.asarray(np.nan if np.shape(before) != u.shape else before, dtype=np.float64)
     return np.asarray(np.nan_to_num(np.abs(u - known)))
-
-
-# --- what is given of a start -------------------------------------------------------------------------------
 
 
 def with_given_start(request: SolveOptions) -> SolveOptions:
@@ -250,9 +246,6 @@ def _keeps_named(request: SolveOptions) -> bool:
     return isinstance(request.u0, Mapping) and request.fixed is None and request.start != "consistent"
 
 
-# --- starts of models ---------------------------------------------------------------------------------------
-
-
 @one_at_a_time
 def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
     """Where a model starts; None for a state that is refused."""
@@ -267,8 +260,7 @@ def _of_model(equations: Equations, request: SolveOptions) -> Values | None:
             look = partial(_sought, equations, request, guesses_only)
             return calculated(model, (t0, guesses_only, repr(request.bounds)), look)
         states = model.form().names
-        given = _values_of(equations, request, states)
-        if given is None:
+        if (given := _values_of(equations, request, states)) is None:
             return None
         sought = partial(_sought, equations, request, True)
         if request.is_made_consistent and _keeps_named(request):
@@ -415,9 +407,6 @@ def nearest(find: Callable[..., Initial], complete: bool) -> Initial:
         with suppress(InconsistentStateError):
             return find(restarts=0)
     return find()
-
-
-# --- starts of functions ------------------------------------------------------------------------------------
 
 
 @under_way("the start was checked")
@@ -617,8 +606,7 @@ class _StartCheck:
         # With ``followed``, a mask of values, their changes are compared, else the residuals.
         from dae_sdc.initial.contradictions import alike, follow
 
-        shorter = getattr(self.system, "with_steps", None)
-        if shorter is None:
+        if (shorter := getattr(self.system, "with_steps", None)) is None:
             return True
         other = follow(shorter(SHORTENED), x, known, sizes, tolerance)
         if followed is None:
@@ -678,9 +666,6 @@ def _is_refused(check: Callable[[Any, float], None], u: Vector, t: float) -> boo
     return False
 
 
-# --- what is said of a start --------------------------------------------------------------------------------
-
-
 def refused(what: str, looked: Initial) -> InconsistentStateError:
     """The error for a state that contradicts hidden constraints: which, by how much, and what is nearest."""
     worst = sorted(looked.violated, key=lambda one: -abs(one.residual) / one.scale)
@@ -697,12 +682,11 @@ def listed_changes(changes: Sequence[Change]) -> str:
     sizes = {one.name: abs(one.after - one.before) / (abs(one.before) or 1.0) for one in changes}
     large = [one for one in changes if sizes[one.name] > SAME_VALUE]
     changes = large or sorted(changes, key=lambda one: -sizes[one.name])
-    said = [
-        f"{one.name} from {one.before:.6g} to {one.after:.6g}"
-        if f"{one.before:.6g}" != f"{one.after:.6g}"
-        else f"{one.name} by {one.after - one.before:.2g}"
-        for one in changes
-    ]
+    said = []
+    for one in changes:
+        before, after = f"{one.before:.6g}", f"{one.after:.6g}"
+        change = f"from {before} to {after}" if before != after else f"by {one.after - one.before:.2g}"
+        said.append(f"{one.name} {change}")
     return brief(said, MOST_CHANGES)
 
 

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from dae_sdc.initial.hidden import HiddenConstraints
 
 
-# --- the equations of a problem as callbacks for solvers of other packages ----------------------------------
-
 SPARSE_FROM = 100  # Number of unknowns from which on solvers of other packages use sparse linear algebra.
 MOST_INNER_STEPS = 1_000_000  # Steps to an output after which SUNDIALS gives up; usually time ends first.
 EXCLUDED_TOLERANCE = 1e8  # Absolute tolerance, relative to rtol, of unknowns left out of an error test.
@@ -207,8 +205,6 @@ def weighted(rtol: float, scale: Vector, excluded: NDArray[np.bool_]) -> Vector:
     return np.where(excluded, rtol * EXCLUDED_TOLERANCE * np.maximum(scale, 1.0), rtol * scale)
 
 
-# --- runs ---------------------------------------------------------------------------------------------------
-
 MODULE = "sksundae"
 
 INNER = (0.2, 0.4, 0.6, 0.8)  # Where in a step the interpolant is read: with both ends, of degree 5.
@@ -351,8 +347,7 @@ class _Runs:
             first = _Record(self._to(max(rtol, rtol**SIZING_POWER), None), False, None, self.work)
             sizes = None if self._run(first) else first.sizes()
         kept = self._record(self._to(rtol, sizes))
-        message = self._run(kept)
-        if message:
+        if message := self._run(kept):
             return kept, message, ""
         remark = not_estimated(task.problem.names, f"no rtol is below {rtol:g}")
         for k in range(1, MOST_TOLERANCES):
@@ -364,8 +359,7 @@ class _Runs:
                 # The solver's choice for a small tolerance is so small that rounding is left of u'.
                 task.sizes = replace(self.given, dt=kept.t[1] - kept.t[0])
             record = self._record(task, kept.t)
-            failure = self._run(record)
-            if failure:
+            if failure := self._run(record):
                 if k == 1:
                     remark = not_estimated(task.problem.names, f"with rtol={finer:g}, {failure}")
                 break
@@ -513,12 +507,13 @@ class _Record:
         if keeps or watched:
             # The end of the step is read last; otherwise the next call would return it once more.
             assert self.driver is not None
-            for found in (solver.step(time, method="normal") for time in watched):
+            for time in watched:
+                found = solver.step(time, method="normal")
                 self.seen.append((np.array(found.y), self.driver.interpolated_slope(found)))
-            times = [begin + theta * size for theta in INNER] if keeps else []
-            inner = [np.array(solver.step(time, method="normal").y) for time in times]
+            if keeps:
+                inner = [np.array(solver.step(begin + theta * size, method="normal").y) for theta in INNER]
+                rows = np.array([start, *inner, u])
             solver.step(end, method="normal")
-            rows = np.array([start, *inner, u]) if keeps else NOTHING
         self.steps.append(StepData(begin, size, self.scheme, rows))
         self.t.append(end)
         self.u.append(u)

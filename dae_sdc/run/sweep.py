@@ -193,8 +193,7 @@ def sweep(request: SweepOptions) -> Sweep:
         if request.resume:
             if request.out is None:
                 raise InputError("resume goes on with the sweep in the file out; name it")
-            earlier = earlier_of(request.out, options)
-            if earlier is not None:
+            if (earlier := earlier_of(request.out, options)) is not None:
                 table.take(earlier)
         return table.missing
 
@@ -223,8 +222,7 @@ def _ranks(request: SweepOptions, options: Mapping[str, str], values: Sequence[t
     """The communicator of the ranks that share the runs, which are the same on all; None without ranks."""
     if request.comm is not None and request.parallel is None:
         raise InputError("a communicator was given; say what is parallel: parallel='runs'")
-    comm = everyone(request.parallel, request.comm)
-    if comm is not None:
+    if (comm := everyone(request.parallel, request.comm)) is not None:
         join(comm)
         told = comm.allgather(hashlib.sha256(repr((options, values)).encode()).hexdigest())
         if len(set(told)) > 1:
@@ -293,8 +291,7 @@ def swept_values(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
     over: dict[str, Any] = {}
     fixed: dict[str, Any] = {}
     for name, entry in params.items():
-        distribution = distribution_of(name, entry)
-        if distribution is not None:
+        if (distribution := distribution_of(name, entry)) is not None:
             over[name] = distribution
         elif isinstance(entry, str) and ("," in entry or ":" in entry):
             over[name] = [number for part in entry.split(",") for number in _numbers(name, part.strip())]

@@ -53,8 +53,7 @@ def reduction_of(asked: Any) -> dict[str, list[str]]:
 
 def _statistics(name: str) -> Iterable[str]:
     """The name of a statistic, or those of several quantiles: "quantile(0.05, 0.95)"."""
-    call = re.fullmatch(r"quantile\(([^()]*)\)", name)
-    if call is None:
+    if (call := re.fullmatch(r"quantile\(([^()]*)\)", name)) is None:
         require_name("statistic", name, (*ACCUMULATED, "quantile(0.5)", *OF_EACH_RUN))
         return [name]
     try:

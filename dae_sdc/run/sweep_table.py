@@ -44,6 +44,7 @@ from dae_sdc.run.sweep_statistics import (
     require_values,
 )
 from dae_sdc.sharing import tell
+from dae_sdc.text import brief
 
 START = "u0:"  # What the name of a start value begins with, to tell it from a parameter.
 MESSAGE_LENGTH = 300  # Characters of a message that the table keeps.
@@ -290,9 +291,8 @@ class Sweep(Tabulated):
             every = tuple(self.reduced.get("end", ()))
         names = every[:SHOWN_UNKNOWNS]
         time = f"{float(self.t[-1]):g} {about['time_unit'].replace('1', '')}".strip()
-        more = f" and {len(every) - len(names)} more" if len(names) < len(every) else ""
         title = f"{about['problem']}: {len(self)} runs to t = {time}"
-        title += f"; values at the end of {', '.join(names)}" if names else ""
+        title += f"; values at the end of {brief(every, SHOWN_UNKNOWNS)}" if names else ""
         ends, cells = [self.quantity(name) for name in names], [[*self.parameters, *names, "steps", ""]]
         for run, row in enumerate(self.data[:SHOWN_RUNS]):
             swept = [f"{values[run]:g}" for values in self.parameters.values()]
@@ -303,7 +303,7 @@ class Sweep(Tabulated):
         below += [f"failed: {failure}" for failure in failures[:SHOWN_FAILURES]]
         if len(failures) > SHOWN_FAILURES:
             below.append(f"... and {len(failures) - SHOWN_FAILURES} more failed")
-        return View(f"{title}{more}", [f"{title}{more}"], cells, below)
+        return View(title, [title], cells, below)
 
     def __repr__(self) -> str:
         about = self.result.parameters

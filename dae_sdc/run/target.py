@@ -240,8 +240,7 @@ def _read_from(text: str) -> Any:
         raise
     except Exception as error:
         raise InputError(f"{path} raised {words_of(error)}; correct it") from error
-    thing = getattr(module, name or "model", None)
-    if thing is not None:
+    if (thing := getattr(module, name or "model", None)) is not None:
         return thing
     # Classes and models give equations, or functions without these.
     own = {name: thing for name, thing in vars(module).items() if name[0] != "_"}
@@ -270,8 +269,7 @@ def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
     every = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
     arguments = {name: given.pop(name) for name in list(given) if every or name in accepted}
     needed = [p.name for p in accepted.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
-    missing = [name for name in needed if name not in arguments]
-    if missing:
+    if missing := [name for name in needed if name not in arguments]:
         raise InputError(f"{who} needs {', '.join(missing)}")
     try:
         return function(**arguments)
