@@ -14,6 +14,7 @@ import dae_sdc as ds
 from dae_sdc.compiled import triangular
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae import consistency
+from dae_sdc.initial import index
 from dae_sdc.problems.power import WSCC9BusSystem
 from dae_sdc.run import execution, target, tracing
 from dae_sdc.sharing import Recent
@@ -176,6 +177,21 @@ def test_a_model_of_the_library_is_analysed_once(reductions: list[str]) -> None:
     first, second = (ds.solve("transistor-amplifier", **run) for _ in range(2))
     assert reductions == ["transistor-amplifier"]
     np.testing.assert_array_equal(first.u, second.u)
+
+
+def test_whether_equations_are_linear_is_found_once_for_all_tolerances(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def driven(t: float, u: Any, du: Any) -> Any:
+        """A mass at the place sin(t) on a spring, and the force that holds it there, of index 3."""
+        place, speed, force = u
+        return [du[0] - speed, du[1] + place - force, place - np.sin(t)]
+
+    asked, runs = counted_calls(monkeypatch, index, "is_linear"), []
+    for rtol in (1e-5, 1e-6):
+        runs.append(ds.solve(driven, u0=[0.0, 1.0, 0.0], t_end=1.0, rtol=rtol))
+        assert runs[-1].u[-1, :2] == pytest.approx([np.sin(1.0), np.cos(1.0)], abs=1e-5)
+    assert all("index 3 reduced to 1 first" in run.message for run in runs) and len(asked) == 1
 
 
 @pytest.fixture

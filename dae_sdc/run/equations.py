@@ -837,7 +837,7 @@ def reduced_by_arrays(equations: Equations, rtol: float | None) -> Equations:
     try:
         around = Neighbourhood(copy.copy(problem), problem.interval[0], near)
         with uncounted(problem):
-            linear = is_linear(around)
+            linear = equations.at_start("linear", lambda: is_linear(around))
         if not linear and equations.needs_reduction:
             return replace(equations, otherwise=CurveArrayProblem(around, index, rtol or USUAL_TOLERANCE))
         if not linear:
