@@ -12,6 +12,7 @@ import sympy as sp
 
 import dae_sdc as ds
 from dae_sdc.errors import InconsistentStateError, InputError
+from dae_sdc.structure.consistent import general_values
 
 
 def factor_that_vanishes() -> ds.Model:
@@ -207,3 +208,19 @@ def test_all_starts_satisfy_the_equations_that_a_repair_has_replaced() -> None:
     # With x y = 2 and z (x + y) + y = 2 x y, 3 y^2 - 8 y + 2 = 0; at y = 1 what was replaced does not follow.
     values = sorted(solution["y"] for solution in found.solutions)
     assert values == pytest.approx([(4.0 - math.sqrt(10.0)) / 3.0, (4.0 + math.sqrt(10.0)) / 3.0], abs=1e-9)
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+def test_whether_equations_are_analytic_is_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch, smooth: bool
+) -> None:
+    model = ds.Model("one")
+    x, k = model.variable("x"), model.parameter("k", 1.0)
+    model.equations(model.der(x) + k * (x if smooth else sp.Abs(x)))
+    looked_at: list[Any] = []
+    below = model.graph.below
+    monkeypatch.setattr(model.graph, "below", lambda nodes: looked_at.append(nodes) or below(nodes))
+    one, other, far = (general_values(model, [value]) for value in (1.0, 1.5, -1.0))
+    assert (one == other) == smooth and one != far and len(looked_at) == 1
+    model.equations(model.variable("y") - sp.Abs(x))  # more equations are looked at again
+    assert general_values(model, [1.0]) != general_values(model, [1.5])

@@ -15,6 +15,9 @@ from scipy.integrate import solve_ivp
 import dae_sdc as ds
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
+from dae_sdc.initial import jets
+from dae_sdc.initial.jets import jets_of
+from dae_sdc.structure.repair import repair
 
 
 def pendulum(t: float, u: Any, du: Any) -> list[Any]:
@@ -218,3 +221,24 @@ def test_an_event_of_a_multiplier_of_index_3_happens_where_hidden_constraints_ha
     solution = ds.solve(pendulum, u0=start, t_end=4.0, rtol=rtol, events="force - 20")
     assert solution.success, solution.message
     assert np.allclose(solution.events[0].t, exact.t_events[0], rtol=0.0, atol=10.0 * rtol)
+
+
+def test_that_equations_cannot_be_repaired_is_found_once_for_the_same_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[float] = []
+
+    def counted(model: Any, **named: Any) -> Any:
+        looked_at.append(model.parameter_values["k"])
+        return repair(model, **named)
+
+    monkeypatch.setattr(jets, "repair", counted)
+    for number in (1.0, 1.0, 2.0, 1.0):
+        model = ds.Model("same equation twice")
+        x, y = model.variables("x y")
+        k = model.parameter("k", number)
+        model.equations(x + k * y - 1, 2 * x + 2 * k * y - 2)
+        with pytest.raises(InputError, match="'equation 1' follows from 'equation 0'"):
+            jets_of(model, 0.0)
+    assert looked_at == [1.0, 2.0]
+    assert len(jets._REFUSED) <= jets._REFUSED.most

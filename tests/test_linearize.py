@@ -14,8 +14,11 @@ import scipy.linalg
 import sympy
 
 import dae_sdc as ds
+from dae_sdc.errors import InputError
+from dae_sdc.initial import jets
 from dae_sdc.linear.system import LinearSystem, by_ranks
 from dae_sdc.run.linearize import main as linearize_verb
+from dae_sdc.sharing import Recent
 
 M, C, K, KC, CC = 250.0, 1500.0, 2.0e4, 1.8e5, 300.0
 
@@ -185,6 +188,29 @@ def test_a_hanging_pendulum_swings_with_its_frequency() -> None:
     )
     same(standing.poles, [np.sqrt(9.8), -np.sqrt(9.8)], 1e-13)
     assert not standing.stable
+
+
+def test_equations_are_differentiated_once_for_all_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    class Counted(jets.ModelJets):
+        def __init__(self, model: Any, t: float) -> None:
+            super().__init__(model, t)
+            made.append(model.name)
+
+    monkeypatch.setattr(jets, "ModelJets", Counted)
+    monkeypatch.setattr(jets, "_JETS", Recent(jets.KEPT_NODES, lambda each: len(each.model.graph)))
+    for t, side in ((0.0, -1.0), (0.0, 1.0), (0.5, -1.0)):
+        state = {"x": 0.0, "y": side, "lambda": -9.8 * side}
+        found = ds.linearize("pendulum", at=state, inputs="force x", t=t)
+        same(found.poles, np.array([1.0, -1.0]) * np.sqrt(9.8 * side + 0j), 1e-13)
+    assert made == ["pendulum"]
+
+
+@pytest.mark.parametrize("verb", [ds.steady_state, lambda given, t0: ds.linearize(given, at=[0.0] * 5, t=t0)])
+def test_the_time_of_a_state_is_finite(verb: Any) -> None:
+    with pytest.raises(InputError, match="t0 must be finite; got inf"):
+        verb("pendulum", t0=np.inf)
 
 
 @pytest.mark.parametrize("distance", [0.0, 1e-2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from math import comb
 from typing import Any, ClassVar, NamedTuple
@@ -15,6 +14,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, NotReducibleError
 from dae_sdc.initial.neighbourhood import Neighbourhood
 from dae_sdc.jets.differences import Stencil, along, derivative_array
+from dae_sdc.sharing import Recent
 
 # PAIRS, STEP: points of central differences on either side, and their distance in units of a time over
 # which the coefficients change little.
@@ -114,7 +114,7 @@ class ArrayProblem(ProblemDAE):
         if problem.given_nominal is not None:
             self.nominal = problem.given_nominal
         self._near, self._rows, self._rank = near, np.ones(self.n), -1
-        self._known: OrderedDict[Any, _Constrained] = OrderedDict()
+        self._known: Recent[Any, _Constrained] = Recent(KEPT_TIMES)
         # Singular value, relative to the largest, that counts as 0.
         self._dependent = DEPENDENT * (DIFFERENCE_ERROR * STEP ** (1 - self._order))
         self._allowed = DISAGREEMENT * rtol
@@ -197,10 +197,7 @@ class ArrayProblem(ProblemDAE):
                 if not number:
                     bound = max(self._allowed, sum(found.errors))
                 if doubt <= bound * max(1.0, float(np.abs(found.right).max(initial=0.0))):
-                    self._known[key] = found
-                    if len(self._known) > KEPT_TIMES:
-                        self._known.popitem(last=False)
-                    return found
+                    return self._known.keep(key, found)
             step, bound = step * SHORTER_STEP, self._allowed
         if failure is not None:
             raise failure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -44,7 +43,6 @@ class HiddenConstraints:
     def __init__(self, problem: Any, system: ModelJets, sizes: Vector, time: float | None) -> None:
         self.problem, self.system, self.time = problem, system, time
         self.between = equations_at_points(problem, sizes)
-        self.errors = self.between.errors  # of values that were not corrected
 
     def __reduce__(self) -> Any:
         fresh = self.system.with_numbers(self.system.model, self.system.t)  # without programs that have run
@@ -56,8 +54,8 @@ class HiddenConstraints:
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the constraints, see :meth:`Pointwise.correct`."""
-        problem, sizes = self.problem, self.between.sizes.astype(float)
-        known, states = _STAGES.setdefault(self.system.model.graph, {}), tuple(problem.form.states)
+        problem, sizes, states = self.problem, self.between.sizes.astype(float), self.problem.form.states
+        known = _STAGES.setdefault(self.system.model.graph, {})
         stages = known[states] = known.get(states) or _Stages(self.system, states)
         time = self.time or FIRST_PART * float(problem.interval[1] - problem.interval[0]) or 1.0
         x, solved = np.zeros((len(t), len(self.system.jets) + 1)), np.zeros(len(t), dtype=np.int64)
@@ -67,7 +65,11 @@ class HiddenConstraints:
         weights[stages.columns] = sizes
         t, h = np.ascontiguousarray(t), np.ascontiguousarray(h)
         arrays = {"weights": weights, "sizes": sizes, "p": self.system.known["p"]}
-        stages.correct(x, t, h, arrays, solved)
+        arrays["largest"] = np.abs(x).max(axis=0, initial=0.0)
+        # Threads share the rest of the memory, which none leaves before its values are written.
+        memory = HiddenMemory.from_buffer_copy(stages.memory.structure)
+        tell_addresses(memory, arrays)
+        correct_hidden()(ctypes.addressof(memory), *map(address, (x, t, h, solved)), len(t))
         rows = np.flatnonzero(done := solved > 0)
         u[rows] = x[rows][:, stages.columns]
         du[np.ix_(rows, stages.rated)] = x[rows][:, stages.rates]
@@ -77,6 +79,10 @@ class HiddenConstraints:
             done[rest] = self.between.correct(t[rest], values, slopes, h[rest])
             u[rest], du[rest] = values, slopes
         return done
+
+    def errors(self, t: float, u: Vector, du: Vector, h: float) -> Vector:
+        """Estimated errors of values that were not corrected, see :meth:`Pointwise.errors`."""
+        return self.between.errors(t, u, du, h)
 
 
 class _Stages:
@@ -103,7 +109,7 @@ class _Stages:
         numbers = {"values": count, "n": len(states), "rated": len(rates), "count": len(stages)}
         lapacks = {name: lapack(name) for name in ("dgetrf", "dgetrs")}
         memory = HiddenMemory(stages=ctypes.addressof(stages), **numbers, **lapacks)
-        self._stages, self._memory = stages, ArrayMemory(memory, arrays)
+        self._stages, self.memory = stages, ArrayMemory(memory, arrays)
 
     def _add(self, stage: Any, system: ModelJets, number: int, followers: dict[int, int]) -> Any:
         """Describe a stage in its memory; what must live as long."""
@@ -123,14 +129,6 @@ class _Stages:
         compiled = part.compiled()
         stage.program = compiled.address
         return arrays, compiled
-
-    def correct(self, x: Vector, t: Vector, h: Vector, arrays: Mapping[str, Vector], solved: Any) -> None:
-        """Let the rows of values satisfy the stages at times, and write 1 where they do."""
-        # Threads share the rest of the memory, which none leaves before its values are written.
-        memory = HiddenMemory.from_buffer_copy(self._memory.structure)
-        arrays = {**arrays, "largest": np.abs(x).max(axis=0, initial=0.0)}
-        tell_addresses(memory, arrays)
-        correct_hidden()(ctypes.addressof(memory), *map(address, (x, t, h, solved)), len(t))
 
 
 _STAGES: WeakKeyDictionary[Graph, dict[Any, _Stages]] = WeakKeyDictionary()  # for any numbers
@@ -152,8 +150,7 @@ def hidden_constraints(
     except DAEError:
         return None
     # There are no start values of unknowns that a repair adds, and no place for those that it takes away.
-    if len(system.model.names) != system.unknowns:
-        return None
-    if not set(form.states) <= set(system.place) or (not any_size and len(system.jets) > MOST_VALUES):
+    fits = len(system.model.names) == system.unknowns and set(form.states) <= set(system.place)
+    if not fits or (not any_size and len(system.jets) > MOST_VALUES):
         return None
     return HiddenConstraints(problem, system, sizes, time)

@@ -14,7 +14,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.projection import MOST_DENSE_ENTRIES, Accuracy, EquationFunctions
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Op, name_of
 from dae_sdc.initial.neighbourhood import Neighbourhood
@@ -137,8 +137,7 @@ def offsets_stages(
     for s in range(-int(d.max()), 1):
         own_rows = [(int(i), int(c[i] + s)) for i in np.flatnonzero(c + s >= 0)]
         own_jets = [(int(j), int(d[j] + s)) for j in np.flatnonzero(d + s >= 0)]
-        places = len(rows) + np.arange(len(own_rows)), len(jets) + np.arange(len(own_jets))
-        stages.append(Stage(*places))
+        stages.append(Stage(len(rows) + np.arange(len(own_rows)), len(jets) + np.arange(len(own_jets))))
         rows += own_rows
         jets += own_jets
     return rows, jets, stages
@@ -327,6 +326,7 @@ def start_time(interval: Sequence[float], t0: Any) -> float:
 KEPT_NODES: Final = 100_000  # Most expressions of differentiated equations that are kept.
 
 _JETS: Final[Recent[tuple[Any, ...], ModelJets]] = Recent(KEPT_NODES, lambda jets: len(jets.model.graph))
+_REFUSED: Final[Recent[tuple[Any, ...], DAEError]] = Recent(64)  # Why equations have none.
 
 
 @one_at_a_time
@@ -335,14 +335,22 @@ def jets_of(model: Any, t0: float | None) -> ModelJets:
     t, numbers = start_time(model.interval, t0), model.parameter_values.values()
     starts = (tuple(variable.start.items()) for variable in model.unknowns())
     about = (*starts, *(definition.replaced for definition in model.definitions), *model.equations_alone())
-    likeness = (*about, *general_values(model, numbers))
 
     def jets() -> ModelJets:
-        alike = (each for (like, *_), each in _JETS.items() if like == likeness and not each.repairs)
-        other = next(alike, None)
-        return ModelJets(model, t) if other is None else other.with_numbers(model, t)
+        general = general_values(model, numbers)
+        for (like, _, _, *others), each in _JETS.items():
+            if like == about and general_values(model, others) == general and not each.repairs:
+                return each.with_numbers(model, t)
+        return ModelJets(model, t)
 
-    return _JETS.of((likeness, t, model.interval, *numbers), jets)
+    asked = (about, t, model.interval, *numbers)
+    if asked in _REFUSED:
+        raise copy.copy(_REFUSED[asked])
+    try:
+        return _JETS.of(asked, jets)
+    except DAEError as error:
+        _REFUSED.keep(asked, copy.copy(error))  # without what its traceback holds
+        raise
 
 
 class Part(GraphJets):

@@ -39,13 +39,8 @@ class Neighbourhood:
         self.problem = copy.copy(problem)
         self.problem.__dict__.pop("run_scales", None)
         self.t, self.u, self.n = t, u, problem.n
-        begin_scales(
-            self.problem,
-            attach(np.array(u, dtype=np.float64), problem.n_diff),
-            t,
-            problem.interval[1] - problem.interval[0],
-            USUAL_TOLERANCE,
-        )
+        state = attach(np.array(u, dtype=np.float64), problem.n_diff)
+        begin_scales(self.problem, state, t, problem.interval[1] - problem.interval[0], USUAL_TOLERANCE)
         scales = self.problem.run_scales
         self.time = self.natural = scales.time
         self.sizes = np.maximum(scales.rates * scales.time, np.abs(u))

@@ -18,7 +18,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import ConvergenceError, InputError, SingularMatrixError, require_number
 from dae_sdc.expressions.dag import name_and_order, name_of
-from dae_sdc.initial.jets import ModelJets
+from dae_sdc.initial.jets import ModelJets, jets_of
 from dae_sdc.initial.search import initial_of_problem
 from dae_sdc.initial.solver import Given, Solver
 from dae_sdc.linear.equilibrium import Hidden, Rest
@@ -35,7 +35,6 @@ from dae_sdc.model.problem import unit_of_rate
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import structure_of
 from dae_sdc.structure.repair import without_equations
-from dae_sdc.structure.signature import StructureError
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
@@ -236,16 +235,14 @@ class LinearModel(Linearizer):
         self._labels = dict(
             zip((name_of(model.names[j], k) for j, k in self.states), self.names, strict=True)
         )
-        self._systems: dict[float, ModelJets | None] = {}
 
     def jets(self, t: float) -> ModelJets | None:
         """The differentiated equations; None where offsets do not hold."""
-        if t not in self._systems:
-            self._systems = {t: None}
-            with suppress(StructureError, InputError):
-                system = ModelJets(self.extended, t)
-                self._systems[t] = None if system.repairs else system
-        return self._systems[t]
+        try:
+            system = jets_of(self.extended, t)
+        except InputError:
+            return None
+        return None if system.repairs else system
 
     @cached_property
     def index(self) -> int:

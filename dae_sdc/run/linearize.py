@@ -19,6 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.initial.consistent import Initial
+from dae_sdc.initial.jets import start_time
 from dae_sdc.linear.equilibrium import Steady
 from dae_sdc.linear.linearized import Linearizer, LinearModel, LinearProblem, State, inputs_of
 from dae_sdc.linear.system import LinearSystem
@@ -246,7 +247,7 @@ def _state(equations: Equations, linearizer: Linearizer, options: LinearizeOptio
         return state if isinstance(at, Steady) else linearizer.near(state)
     problem, names = equations.problem, equations.problem.names
     rates: dict[str, Any] = {}
-    time = float(problem.interval[0]) if t is None else require_number("t0", t)
+    time = start_time(problem.interval, t)
     if isinstance(at, Mapping):
         rates = {str(name): value for name, value in at.items() if str(name) not in names}
         at = {name: value for name, value in at.items() if str(name) in names}

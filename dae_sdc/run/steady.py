@@ -17,6 +17,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import name_and_order, name_of
+from dae_sdc.initial.jets import jets_of, start_time
 from dae_sdc.linear.branch import Branch, ParameterOfProblem, branch_of
 from dae_sdc.linear.equilibrium import Hidden, Steady, steady_state as find_steady
 from dae_sdc.options import (
@@ -136,7 +137,7 @@ def steady_state(options: SteadyOptions) -> Steady:
 def rest_of(equations: Equations, options: SteadyOptions) -> Steady:
     """The steady state of equations that are made already, see :func:`steady_state`."""
     problem = equations.problem
-    t = float(problem.interval[0]) if options.t0 is None else require_number("t0", options.t0)
+    t = start_time(problem.interval, options.t0)
     u0, du = guess_of(problem, options.guess, t), np.zeros(problem.n)
     fixed, turning = np.zeros(problem.n, dtype=bool), np.zeros(problem.n, dtype=bool)
     for name, value in (options.fixed or {}).items():
@@ -171,8 +172,6 @@ def _place(problem: ProblemDAE, name: str) -> int:
 
 def _hidden(equations: Equations, t: float) -> Hidden | None:
     """The hidden constraints; None where there are none, or where they are not known."""
-    from dae_sdc.initial.jets import jets_of
-
     model, labels = equations.model, equations.labels
     if model is None:
         return None

@@ -23,6 +23,7 @@ from dae_sdc.dae.linear import superlu
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.expressions.dag import NOT_ANALYTIC, UNKNOWN, Leaf
 from dae_sdc.jets.graph import GraphJets, Jet
+from dae_sdc.sharing import Recent
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.prolongation import Point, Prolongation
 from dae_sdc.structure.rank import NO_ROWS, Floats, RankTest, ReducedRows, is_singular
@@ -317,7 +318,10 @@ DECADE = 4  # Powers of two within which values of a parameter have one rank.
 
 def general_values(model: Equations, parameters: Iterable[float | None]) -> tuple[Any, ...]:
     """Values of parameters; their signs and sizes where analytic equations have one rank for almost all."""
-    if any(model.graph.op[node] in NOT_ANALYTIC for node in model.graph.below(model.roots)):
+    graph, asked = model.graph, ("analytic", *model.roots)
+    if asked not in graph.remembered:
+        graph.remembered[asked] = all(graph.op[node] not in NOT_ANALYTIC for node in graph.below(model.roots))
+    if not graph.remembered[asked]:
         return tuple(parameters)
     return tuple(value and (value > 0.0, frexp(value)[1] // DECADE) for value in parameters)
 
@@ -331,11 +335,9 @@ def leading_rank(
     if not _depends_on_the_point(model, c, d, nodes):
         return None
     asked = (tuple(model.roots), c.tobytes(), d.tobytes(), start.key_for(model))
-    known: dict[Any, Leading] = model.graph.remembered.setdefault("leading rank", {})
+    known: Recent[Any, Leading] = model.graph.remembered.setdefault("leading rank", Recent(MOST_RANKS))
     if asked in known:
         return known[asked]
-    if len(known) >= MOST_RANKS:
-        known.clear()
     system = Prolongation(model.graph, model.roots, c.tolist(), d.tolist(), start.unit)
     keys, wanted = list(nodes), list(nodes.values())
     usable: list[Point] = []
@@ -358,10 +360,8 @@ def leading_rank(
         if not doubtful:
             small = np.all([_small(v) for v in values], axis=0)
             vanishing = frozenset(key for key, zero in zip(keys, small.tolist(), strict=True) if zero)
-            known[asked] = Leading(RankTest(c.size, NO_ROWS, NO_ROWS), tuple(usable), vanishing)
-            return known[asked]
-    known[asked] = _exactly(c, keys, wanted, usable) if usable else Leading(None)
-    return known[asked]
+            return known.keep(asked, Leading(RankTest(c.size, NO_ROWS, NO_ROWS), tuple(usable), vanishing))
+    return known.keep(asked, _exactly(c, keys, wanted, usable) if usable else Leading(None))
 
 
 def _exactly(c: Integers, keys: Sequence[Jet], nodes: Sequence[int], points: Sequence[Point]) -> Leading:
