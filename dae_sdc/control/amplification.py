@@ -143,10 +143,9 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         assert self._step is not None
         times, values, slopes = zip(*self._recorded, strict=True)
         piece = Piece(L.prob, times, values, slopes, self._terms)
-        try:
+        rate = self._rate
+        with suppress(EvaluationError):
             rate = self._growth(piece, self._step, float(L.dt))
-        except EvaluationError:
-            rate = self._rate
         # Growth changes slowly from step to step, as the equations do; it was 0 before the first.
         steps, before = self._accepted - self._calculated, self._rate if self._calculated else rate
         self._logarithm = max(0.0, self._logarithm + 0.5 * steps * (before + rate))

@@ -130,7 +130,9 @@ def require_way(way: Any, problem: Any) -> None:
 
 def default_way(problem: Any) -> str | None:
     """What is done at singular points where the user does not say: "stop", "pass", or None to not look."""
-    return "pass" if isinstance(problem, QuasilinearProblem) else "stop" if _is_of_a_model(problem) else None
+    if isinstance(problem, QuasilinearProblem):
+        return "pass"
+    return "stop" if _is_of_a_model(problem) else None
 
 
 # Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps in units
@@ -474,8 +476,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         L = step.levels[0]
         if step.status.get("restart") or getattr(L.sweep, "failure", None) is not None:
             return
-        watched = self._take(L.prob)
-        if watched is not None:
+        if (watched := self._take(L.prob)) is not None:
             self._see(AcceptedStep.of(L, self.n_slopes), watched)
 
     def _see(self, step: AcceptedStep, watched: Watched, marks: int | None = None) -> None:

@@ -305,8 +305,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         step, level, steps = self.MS[0], self.MS[0].levels[0], self.adaptivity
         key = None  # What the first step and its attempts depend on, where nothing else looks at it.
         if not again and self.kind is not None:
-            params = (vars(steps.params)[name] for name in OF_RUN)
-            key = key_of_start(level.prob, value, time, self.kind, *params)
+            about = (*vars(level.prob.run_scales).values(), *(vars(steps.params)[name] for name in OF_RUN))
+            key = key_of_start(level.prob, value, time, self.kind, *about)
         steps.begins = (*steps.begins[:2], None) if again else (key, counts_of(level.prob), known_start(key))
         for hook in self.active_hooks:
             hook.reset_stats()

@@ -36,8 +36,8 @@ LARGEST_COEFFICIENT_CHANGE = 0.5
 # sign of x does, and say nothing of sizes.
 SMALLEST_PART_OF_MOVE = 2.0**-120
 REACH_HALVINGS = 7  # How often the interval of logarithms is halved in which a reach lies.
-# REMEMBERED_STARTS, LARGEST_REMEMBERED: starts of runs that are remembered, and most unknowns of these.
-REMEMBERED_STARTS, LARGEST_REMEMBERED = 64, 1000
+# REMEMBERED_STARTS, LARGEST_REMEMBERED: results at starts that are kept, two for a run, and most unknowns.
+REMEMBERED_STARTS, LARGEST_REMEMBERED = 128, 1000
 _STARTS: Final[Recent[tuple[Any, ...], tuple[Any, ...]]] = Recent(REMEMBERED_STARTS)
 
 
@@ -49,7 +49,7 @@ def key_of_start(problem: ProblemDAE, u: MeshDAE, t: float, *about: Any) -> Any:
         return None
     problem.start_step(u, t)  # on whose choice the parameters depend
     of_class = type(problem), kernels.residual, kernels.jacobian, problem.variable_index, problem.interval
-    numbers = problem.packed_parameters, u, t, *vars(problem.run_scales).values(), *about
+    numbers = problem.packed_parameters, u, t, *about
     return of_class, *[x.tobytes() if isinstance(x, np.ndarray) else x for x in numbers]
 
 
@@ -58,9 +58,10 @@ def known_start(key: Any) -> tuple[Any, ...] | None:
     return _STARTS.get(key)
 
 
-def restore(problem: ProblemDAE, kept: tuple[Any, ...]) -> Any:
+def restore(problem: ProblemDAE, kept: tuple[Any, ...], with_sizes: bool = True) -> Any:
     """The result that is kept for a start, with sizes of the problem and its counts as behind it."""
-    problem.run_scales.set_state(kept[1])
+    if with_sizes:
+        problem.run_scales.set_state(kept[1])
     for name, count in zip(COUNTERS, kept[2], strict=True):
         problem.work_counters[name].niter += count
     return kept[0]
@@ -181,37 +182,45 @@ def begin_scales(
 ) -> None:
     """Set the scales of a problem at the start of a run; by ``atol`` alone where the Jacobian is given."""
     # Shapes: atol (n,).
-    u0 = without_left_overs(problem, u0)
-    problem.run_scales.least_rate = LEAST_CHANGES / span
+    u0, scales = without_left_overs(problem, u0), problem.run_scales
+    values, scales.least_rate = u0.view(np.ndarray), LEAST_CHANGES / span
     if atol is not None and np.all(atol > 0.0) and getattr(problem, "jacobian", None) is not None:
-        values = u0.view(np.ndarray)
         sizes = np.maximum(np.abs(values), atol / rtol)
         plain = Balance.unknown(values, span)._replace(sizes=sizes, known=~zeros(values))
-        problem.run_scales.begin(values, plain, rtol)
+        scales.begin(values, plain, rtol)
         return
-    try:
-        guess_scales(problem, u0, t0, span, rtol)
-        slope = problem.dtype_f(problem.init)
-        parts = linearize(problem, u0, slope, t0)
-        terms, balance = _balance(problem, u0, t0, parts, span)
-        if _are_tried(problem) and not balance.known.all():
-            problem.run_scales.begin(u0.view(np.ndarray), balance, rtol)
-            # Far from there F may be linear with another slope.
-            most = np.where(balance.sizes > 0.0, balance.sizes / ROOT_EPS, LARGEST_TRIAL)
-            _try_sizes(problem, u0, slope, t0, most, most / balance.time)
-            # Central differences do not see squares at 0, which are no terms there.
-            with suppress(SolveError):  # their points are far away, where F need not be defined
-                other = linearize(problem, u0, slope, t0, accurate=True)
-                # An exponential function has other slopes there, which are none at the start.
-                before, after = (abs(of.stiffness) @ np.ones(problem.n) for of in (parts, other))
-                if not (after > LARGEST_GROWTH * before)[before > 0.0].any():
-                    parts = other
-                    terms, balance = _balance(problem, u0, t0, parts, span)
-        if problem.run_scales.running:
-            balance = _within_reach(problem, Start(u0, t0, parts, terms, balance), span, rtol)
-    except SolveError:  # a Jacobian that cannot be evaluated is reported when a step needs it
+    # The next attempt at a run, whose floors are others, begins with the same balance.
+    key = key_of_start(problem, u0, t0, span, rtol, scales.running, scales.nominal)
+    if (kept := known_start(key)) is not None:
+        scales.begin(values, restore(problem, kept, with_sizes=False), rtol)
         return
-    problem.run_scales.begin(u0.view(np.ndarray), balance, rtol)
+    with suppress(SolveError):  # a Jacobian that cannot be evaluated is reported when a step needs it
+        before, balance = counts_of(problem), _balance_at_start(problem, u0, t0, span, rtol)
+        remember(problem, key, before, balance)
+        scales.begin(values, balance, rtol)
+
+
+def _balance_at_start(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float) -> Balance:
+    """Sizes that balance the terms of the equations at the start of a run."""
+    guess_scales(problem, u0, t0, span, rtol)
+    slope = problem.dtype_f(problem.init)
+    parts = linearize(problem, u0, slope, t0)
+    terms, balance = _balance(problem, u0, t0, parts, span)
+    if _are_tried(problem) and not balance.known.all():
+        problem.run_scales.begin(u0.view(np.ndarray), balance, rtol)
+        # Far from there F may be linear with another slope.
+        most = np.where(balance.sizes > 0.0, balance.sizes / ROOT_EPS, LARGEST_TRIAL)
+        _try_sizes(problem, u0, slope, t0, most, most / balance.time)
+        # Central differences do not see squares at 0, which are no terms there.
+        with suppress(SolveError):  # their points are far away, where F need not be defined
+            other = linearize(problem, u0, slope, t0, accurate=True)
+            # An exponential function has other slopes there, which are none at the start.
+            before, after = (abs(of.stiffness) @ np.ones(problem.n) for of in (parts, other))
+            if not (after > LARGEST_GROWTH * before)[before > 0.0].any():
+                parts = other
+                terms, balance = _balance(problem, u0, t0, parts, span)
+    start = Start(u0, t0, parts, terms, balance)
+    return _within_reach(problem, start, span, rtol) if problem.run_scales.running else balance
 
 
 def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:

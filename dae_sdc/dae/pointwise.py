@@ -17,8 +17,6 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InconsistentStateError, SolveError
 
-__all__ = ["ManifoldValues", "Pointwise", "PointwiseEquations"]
-
 Course = Sequence[tuple[float, tuple[int, ...]]]  # Times from which on switches have sides, and these.
 
 # What is raised where equations have no linear approximation that can be solved.

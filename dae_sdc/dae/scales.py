@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import lru_cache
 from math import factorial
 from typing import Any, NamedTuple
 
@@ -237,7 +236,8 @@ class Balance(NamedTuple):
     @classmethod
     def unknown(cls, u0: Vector, span: float) -> Balance:
         """The balance from the start and the interval alone."""
-        return cls(np.abs(u0), np.ones(len(u0), dtype=bool), np.zeros(len(u0)), _first_time(span))
+        time = float(rounded(np.log2(FIRST_PART * span)))
+        return cls(np.abs(u0), np.ones(len(u0), dtype=bool), np.zeros(len(u0)), time)
 
 
 def balanced(matrix: Vector) -> tuple[Vector, Vector]:
@@ -268,12 +268,6 @@ def rounded(logarithm: Any) -> Any:
     """2 to the power of ``logarithm``, rounded to a fine grid that has all powers of two."""
     with np.errstate(over="ignore"):
         return np.exp2(np.round(GRID_OF_SIZES * logarithm) / GRID_OF_SIZES)
-
-
-@lru_cache(maxsize=16)
-def _first_time(span: float) -> float:
-    """The scale of time of an interval before anything is known of a solution."""
-    return float(rounded(np.log2(FIRST_PART * span)))
 
 
 def zeros(u0: Vector) -> Any:

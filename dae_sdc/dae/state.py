@@ -285,8 +285,7 @@ def lagrange_weights(nodes: Vector) -> Vector:
     """Factors 1 / prod_{j != k} (c_k - c_j) of the Lagrange polynomials of distinct nodes, shape (M,)."""
     distances = np.subtract.outer(nodes, nodes)
     np.fill_diagonal(distances, 1.0)
-    weights: Vector = 1.0 / distances.prod(axis=1)
-    return weights
+    return np.asarray(1.0 / distances.prod(axis=1))
 
 
 @lru_cache(maxsize=64)
