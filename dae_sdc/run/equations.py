@@ -649,13 +649,11 @@ def _traced(problem: ProblemDAE, start: Vector | None) -> Traced:
         problem.dt,
     )
     begins = problem.interval, None if start is None else start.tobytes()
-    candidates = [entry for entry in reversed(list(_READ.items())) if entry[0][0] == key]
-    for _, before in sorted(candidates, key=lambda entry: entry[0][1] != begins):
-        traced = traced_before(problem, before, start)
-        if traced is not None:
-            break
-    else:
-        traced = trace_problem(problem, start)
+    kept = list(reversed(_READ.items()))
+    # Those that begin alike come first, of which the last one mostly is the one.
+    order = (entry for alike in (True, False) for entry in kept if (entry[0][1] == begins) is alike)
+    again = (traced_before(problem, before, start) for (about, *_), before in order if about == key)
+    traced = next(filter(None, again), None) or trace_problem(problem, start)
     if traced.reads is not None:
         _READ.keep((key, begins, id(traced)), traced)
     return traced

@@ -122,7 +122,7 @@ class Repeated:
             solution = None
             if not request.chosen(without=PLAIN):
                 with suppress(Exception):  # which is raised again
-                    solution = self._by_one_run(*prepared(request))
+                    solution = self._by_one_run(*prepared(request, keeps=False))
             return solution_of(request) if solution is None else solution
 
     def _by_one_run(self, request: SolveOptions, equations: Equations, start: Start) -> Solution | None:
@@ -197,9 +197,11 @@ def _run(request: SolveOptions, equations: Equations, start: Start, measured: bo
     return in_arcs(request, equations, start, measured)
 
 
-def prepared(request: SolveOptions, as_it_is: bool = False) -> tuple[SolveOptions, Equations, Start]:
+def prepared(
+    request: SolveOptions, as_it_is: bool = False, keeps: bool = True
+) -> tuple[SolveOptions, Equations, Start]:
     """What was asked, with a start that was read from a file; the equations; and where they start."""
-    key = None if as_it_is else _content_of(request)
+    key = _content_of(request) if keeps and not as_it_is else None
     if (kept := _PREPARED.get(key)) is not None and _stays(kept[1].problem):
         return kept[0], *_apart(*kept[1:])
     target = resolve(request.problem, as_model=bool(request.simplify or request.reduce))

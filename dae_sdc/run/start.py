@@ -564,17 +564,17 @@ class _StartCheck:
         if getattr(problem, "check_start", None) is not None:
             violated = _is_refused(problem.check_start, u, self.t)
             return self.contradiction(problem.names[problem.n_diff :], {}) if violated else None
-        if not by_model and problem.n > MOST_UNKNOWNS:
+        if not by_model and (problem.n > MOST_UNKNOWNS or max(self.system.row_orders) > MOST_DIFFERENTIATED):
             return None
         system: Any = self.system
-        if not by_model and max(system.row_orders) > MOST_DIFFERENTIATED:
-            return None
         jets = np.array(system.jets)
         plain = (jets[:, 1] == 0) & (jets[:, 0] < problem.n)
         x, sizes = np.zeros(len(jets)), np.ones(len(jets))
         x[plain] = u[jets[plain, 0]]
         own = jets[:, 0] < problem.n
         sizes[own] = (np.asarray(problem.nominal, dtype=np.float64) + np.abs(u))[jets[own, 0]]
+        if follow(system, x, plain, sizes, ROUND_OFF).stage is None:  # most starts are as good as they can be
+            return None
         if follow(system, x, plain, sizes, self.tolerance).stage is None:
             return self.projected(u, x, plain, sizes)
         bound = plain.copy()
