@@ -12,9 +12,10 @@ from helpers.readings import counted_readings
 
 import dae_sdc as ds
 from dae_sdc.compiled import triangular
+from dae_sdc.control import stepping
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae import consistency
-from dae_sdc.initial import index
+from dae_sdc.initial import contradictions, index
 from dae_sdc.problems.power import WSCC9BusSystem
 from dae_sdc.run import execution, target, tracing
 from dae_sdc.sharing import Recent
@@ -85,6 +86,43 @@ def test_a_run_begins_with_the_sizes_that_one_like_it_has_learnt(
     assert counts[0] > 1 and counts[1] == counts[3] == 1 and counts[2] > 1
     assert_same_run(runs[0], runs[1])
     assert_same_run(runs[0], runs[3])
+
+
+def test_the_next_attempt_at_a_run_begins_with_the_balance_of_the_one_before(
+    monkeypatch: pytest.MonkeyPatch, kept: list[Recent[Any, Any]]
+) -> None:
+    asked: dict[str, Any] = {"u0": [1.0, 0.0, 0.0], "t_end": 4e4, "rtol": 1e-5}
+    balances = counted_calls(monkeypatch, consistency, "_balance_at_start")
+    attempts = counted_calls(monkeypatch, SteppingController, "_carry_out")
+    run = ds.solve(reaction, **asked)
+    assert len(attempts) > 1 and len(balances) == 1
+    for module in (consistency, stepping):  # nothing is known of any start
+        monkeypatch.setattr(module, "known_start", lambda key: None)
+    attempts.clear(), balances.clear()
+    assert_same_run(run, ds.solve(reaction, **asked))
+    assert len(attempts) == len(balances) > 1
+
+
+def test_a_sweep_leaves_what_is_kept_of_other_runs(
+    monkeypatch: pytest.MonkeyPatch, kept: list[Recent[Any, Any]]
+) -> None:
+    asked: dict[str, Any] = {"u0": [1.0, 1.0], "t_end": 1.0, "rtol": 1e-6}
+    ds.solve(decay_by_rates, **asked)
+    prepared = counted_calls(monkeypatch, SOLVE, "start_of")
+    runs = ds.sweep(decay_by_rates, {"power": np.linspace(1.0, 2.0, SOLVE.MOST_PREPARED + 1)}, **asked)
+    assert len(runs) == len(prepared) == SOLVE.MOST_PREPARED + 1
+    ds.solve(decay_by_rates, **asked)
+    assert len(prepared) == SOLVE.MOST_PREPARED + 1
+
+
+@pytest.mark.parametrize(("speed", "looks"), [(0.0, 1), (1e-8, 3)])
+def test_a_start_that_satisfies_all_constraints_is_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch, speed: float, looks: int
+) -> None:
+    looked = counted_calls(monkeypatch, contradictions, "follow")
+    start = {"x": 1.0, "y": 0.0, "vx": speed, "vy": 0.0, "tension": 0.0}
+    solution = ds.solve(pendulum, u0=start, t_end=0.1, rtol=1e-3 * (1.0 + looks))
+    assert abs(solution.u[0, 2]) <= 1e-13 and len(looked) == looks
 
 
 def test_runs_with_other_numbers_go_on_with_what_is_bound_and_give_the_same(
