@@ -515,6 +515,15 @@ def test_removed_unknowns_that_cancel_in_an_expression_are_not_asked_for() -> No
     assert simplified_model.kept_values({"v": -3.0}, 0.0) == {"g": 3.0}
 
 
+@pytest.mark.parametrize("common", ["exp(-sqrt(z + w))^2", "sin(z*w)"])
+def test_unknowns_that_cancel_in_a_ratio_are_not_asked_for(common: str) -> None:
+    text = f"""model C function share input Real s; output Real y; protected Real parts[3] = {{s, 2*s, 3*s}};
+        algorithm y := exp(-sqrt(7*s/sum(parts))); end share; Real z, w, y(start=1, fixed=true);
+        equation w = 3*z; z = 2 + sin(time); der(y) = -share({common})*y; end C;"""
+    run = ds.solve(ds.read_modelica_text(text), simplify=True, rtol=1e-9, t_end=1.0)
+    assert run.values("y")[-1] == pytest.approx(np.exp(-np.exp(-np.sqrt(7 / 6))), rel=1e-8)
+
+
 def test_a_simplified_model_that_slides_is_solved_as_it_was() -> None:
     text = """model S Real x(start=1,fixed=true), y, u; equation u = if y > 0 then -1 else 1;
         der(x) = 2*u - 0.5; y = 2*x; end S;"""

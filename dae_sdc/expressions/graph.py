@@ -124,7 +124,7 @@ class Graph(Derivatives):
         fixed = [node for node in order if not self.mark[node] & ~IRRATIONAL]
         constants = self.numeric(fixed, lambda leaf: np.nan) if fixed else np.empty(0)
         slots.update({node: len(given) + at for at, node in enumerate([*fixed, *idle])})
-        constants = np.concatenate([constants, np.zeros(len(idle))])
+        constants = np.concatenate([constants, np.full(len(idle), 0.7)])  # 0/0 would not cancel
         first = len(given) + len(constants)
         code: list[tuple[int, ...]] = []
         for node in order:

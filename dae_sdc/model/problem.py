@@ -110,7 +110,7 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
         kind, index, derivative = leaf
         if kind != "u":
             return Input({"d": "du"}.get(kind, kind), index)
-        if derivative > order[index]:  # it cancels in the equations
+        if derivative > order.get(index, -1):  # it cancels in the equations
             return None
         if derivative < max(order[index], 1):
             return Input("u", place[index, derivative])
