@@ -289,6 +289,15 @@ def test_the_simplified_expression_decides_which_start_is_found() -> None:
     assert (roots(3.0), roots(-3.0)) == (pytest.approx(2.0), pytest.approx(-2.0))
 
 
+def test_no_solution_nearer_to_the_guesses_takes_the_place_of_the_end_of_the_path() -> None:
+    m = ds.Model("roots")
+    w, x, y, z = m.variables("w x y z", start=[1.0, None, None, None])
+    m.equations(m.der(w) + w, ds.homotopy(x**2, x) - z, ds.homotopy(y**2, 9) - z, x + y + 9 - z)
+    # The path begins at (9, -9, 9); x = y = 1 - sqrt(10) is nearer to 0, where nothing is given.
+    start = ds.initial(m)
+    assert [start[name] for name in "xyz"] == pytest.approx([3.0, -3.0, 9.0])
+
+
 def test_a_homotopy_of_numbers_and_in_functions_is_its_actual_value() -> None:
     assert ds.homotopy(2.0, 3.0) == 2.0
 

@@ -94,7 +94,7 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         free, followed = solver.free(x)
         alone = solver.is_alone(x, free)
         unique = not solver.changes(x) and (alone or solver.is_alone(x, np.flatnonzero(given.known)))
-        if solver.restarts and not unique and isinstance(system, ModelJets):
+        if solver.restarts and not unique and not solver.is_meant and isinstance(system, ModelJets):
             known, every = (known, every) if known else _every_known(task)
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
             free, followed = solver.free(x)
@@ -103,8 +103,8 @@ def _solved(task: _Task, remarks: list[str]) -> Initial:
         others = [] if is_enough else solver.others(x, free, known)
         found = [x, *(filter(system.holds_added, others) if isinstance(system, ModelJets) else others)]
         remarks += [NOT_SOUGHT] * (not is_enough and not solver.restarts)
-        # Another solution with the same free values may be nearer.
-        nearest = min(found, key=lambda one: given.distance(one, system.stages))
+        # Another solution with the same free values may be nearer, but not be meant.
+        nearest = x if solver.is_meant else min(found, key=lambda one: given.distance(one, system.stages))
         x = solver.settled(nearest)
         solutions = [x, *(one for one in found if one is not nearest)]
         if followed:

@@ -20,7 +20,7 @@ from dae_sdc.errors import InconsistentStateError, TimeLimitError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.given import OUTSIDE, shown_bounds
 from dae_sdc.initial.jets import JetSystem, ModelJets, Stage
-from dae_sdc.initial.paths import BlockEquations, blocks_of, continued
+from dae_sdc.initial.paths import MOST_POINT_ITERATIONS, BlockEquations, blocks_of, continued
 from dae_sdc.jets.graph import Integers, leaf_values
 from dae_sdc.jets.scalars import Ranges, values_of
 from dae_sdc.structure.rank import Span
@@ -194,6 +194,7 @@ class Ways:
         self._failure: _Failure | None = None
         self.ways: list[str] = []  # What led to values where Newton's method from the guesses does not.
         self.together = self._restarted = False
+        self.is_meant = False  # Whether a path from simplified expressions has led to a solution.
 
     def _random_start(self, point: Vector) -> Vector:
         spread = SEARCH.spreads[int(self._random.integers(len(SEARCH.spreads)))]
@@ -412,8 +413,7 @@ class Solver(Ways):
 
     def _from_simplified(self) -> Vector | None:
         """A solution along the path from that of the simpler expressions of homotopies; None without one."""
-        actual = self.system
-        simplified = actual.simplified()
+        actual, simplified = self.system, self.system.simplified()
         if simplified is None:
             return None
         given, every = self.given, np.arange(self.given.point.size)
@@ -425,10 +425,10 @@ class Solver(Ways):
         begin = self._nearest_of(simplified(0.0))
         found = None if begin is None else continued(at, begin)
         self.system = actual
-        if found is None:
-            return None
-        self.ways.append("start found from the simplified expressions of homotopies")
-        return found.x
+        self.ways += ["start found from the simplified expressions of homotopies"] * (found is not None)
+        # What takes more iterations may be far from the path.
+        self.is_meant = found is not None and found.iterations <= MOST_POINT_ITERATIONS
+        return None if found is None else found.x
 
     def _from_moving(self) -> Vector | None:
         """A solution along a path on which derivatives go from what the guesses say to what is fixed."""
