@@ -318,8 +318,7 @@ def problems(result: Result) -> list[str]:
 
 
 def peers(result: Result, problem: str | None = None) -> Figure:
-    known = problems(result)
-    chosen = known[0] if problem is None else problem
+    chosen = problems(result)[0] if problem is None else problem
     rows, about = result.data[result.data["problem"] == chosen], result.parameters
     solvers = list(dict.fromkeys(rows["solver"].tolist()))
     lines = dict.fromkeys(about.get("like", ()), _LIKE)

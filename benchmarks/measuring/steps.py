@@ -106,8 +106,7 @@ def steps_of(problem: str, params: Mapping[str, Any], sweeper: str, restol: floa
 
 def backends(problem: str, params: Mapping[str, Any]) -> list[str]:
     """Ways to carry out the sweeps of a problem: compiled where it gives kernels, and with NumPy."""
-    given = PROBLEMS[problem](**params)
-    return [NUMPY] if given.kernels is None else [COMPILED, NUMPY]
+    return [NUMPY] if PROBLEMS[problem](**params).kernels is None else [COMPILED, NUMPY]
 
 
 def measured(rows: Study, work: Work, nodes: int, qdelta: str, backend: str) -> Steps | None:

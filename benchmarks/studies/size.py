@@ -177,8 +177,7 @@ def run_here(setup: Setup, steps: int) -> tuple[float, NDArray[np.float64], dict
     dt = float((t_end - t0) / steps)
     params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
     controller = controller_nonMPI(1, params, setup.with_step(dt))
-    u0 = problem.state(problem.u_exact(t0))
-    timing, _ = timed_run(controller, u0, t0, t_end - 0.5 * dt)
+    timing, _ = timed_run(controller, problem.state(problem.u_exact(t0)), t0, t_end - 0.5 * dt)
     counters = controller.MS[0].levels[0].prob.work_counters
     counts = {name: float(counters[name].niter) for name in COUNTERS}
     counts["sweeps"] = float(sum(row["sweeps"] for row in record_of(controller).rows))

@@ -99,8 +99,7 @@ def test_results_that_are_torn_lost_or_left_over_are_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    whole = ds.solve("simple", dt=0.1)
-    whole.save("run.npy")
+    ds.solve("simple", dt=0.1).save("run.npy")
     assert not kills.torn(tmp_path) and kills.finished(tmp_path)
     content = Path("run.npy").read_bytes()
     Path("run.npy").write_bytes(content[:-40])

@@ -161,8 +161,7 @@ def test_both_jacobians_come_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(problem)
     assert case.sparse and problem.sparsity is not None
     equations = Equations(case.problem, case.switches)
-    random = np.random.default_rng(3)
-    y, yp = 1e-2 * random.standard_normal((2, problem.n))  # diodes are exponential
+    y, yp = 1e-2 * np.random.default_rng(3).standard_normal((2, problem.n))  # diodes are exponential
     dy, dyp = ScipyDae._jacobian(equations, True)(0.3, y, yp)
     dense = ScipyDae._jacobian(equations, False)(0.3, y, yp)
     assert sparse.issparse(dy) and sparse.issparse(dyp)

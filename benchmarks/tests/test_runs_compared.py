@@ -92,8 +92,7 @@ def test_a_run_of_the_network_tells_its_error_by_nominal_values() -> None:
 def test_ida_gets_absolute_tolerances_by_nominal_values() -> None:
     if not installed():
         pytest.skip("needs scikit-sundae")
-    problem = ds.PROBLEMS["pipe-network"](**SMALL)
-    other = ida.Ida(problem, 0.0, 8640.0)
+    other = ida.Ida(ds.PROBLEMS["pipe-network"](**SMALL), 0.0, 8640.0)
     # With 1e-6 for flows of 0.02 m^3/s as for pressures of 5e5 Pa flows would have four digits.
     assert 0.0 < other.error(1e-6) < 3e-5
 

@@ -121,8 +121,7 @@ def test_pfasst_keeps_to_its_closed_forms_and_limits() -> None:
         assert value <= p * 8 / 4
     small = costs.pfasst(COST, NETWORK, 1000, (4, 2), 8, (8, 5))
     fine, coarse = COST.computing(1000, 4), COST.computing(1000, 2)
-    messages = 2 * NETWORK.message(8000)
-    overhead = costs.TRANSFER * (fine + coarse) + messages
+    overhead = costs.TRANSFER * (fine + coarse) + 2 * NETWORK.message(8000)
     assert small == pytest.approx(64 * fine / (8 * coarse + 5 * (fine + coarse + overhead)))
 
 

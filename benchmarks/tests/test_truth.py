@@ -215,8 +215,7 @@ def test_errors_are_held_against_the_tolerance_and_the_index_of_the_unknown() ->
     given = FAMILIES["hessenberg-3"](1)
     assert given.variable_index == (1, 2, 3)
     h = given.tau / 10.0
-    count = int(2.0 / h)
-    t = np.array([0.0, *(h * np.arange(1, count)), 2.0])
+    t = np.array([0.0, *(h * np.arange(1, int(2.0 / h))), 2.0])
     for j, amplified in enumerate((1.0, 10.0, 100.0)):
         size = 1.0 + np.abs(given.solution(t[3])[j])
         for factor, outcome in ((0.98, DONE), (1.02, WRONG)):

@@ -129,8 +129,7 @@ def from_modelica() -> list[str]:
 
 def default_sweepers() -> list[str]:
     """Names of the methods that are compared besides the default."""
-    embedded = [name for name, tableau in METHODS.items() if tableau.embedded]
-    return [*SWEEPERS_COMPARED, *embedded]
+    return [*SWEEPERS_COMPARED, *(name for name, tableau in METHODS.items() if tableau.embedded)]
 
 
 class Score:

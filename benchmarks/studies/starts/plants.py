@@ -181,5 +181,4 @@ def repeat(line: str) -> Finding:
     values = np.array([name not in plant.held for name in names])
     u = np.array([plant.held.get(name, guesses.get(name, 0.0)) for name in names])
     square = Square(residual, u, np.zeros(n), values, ~values)
-    about = {"n": n, "index": 1, "held": len(plant.held)}
-    return compared(start, square, about, REPETITIONS)
+    return compared(start, square, {"n": n, "index": 1, "held": len(plant.held)}, REPETITIONS)

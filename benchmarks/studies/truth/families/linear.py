@@ -61,8 +61,7 @@ def _varying(index: int, rng: draw.Generator) -> Generated:
     n = len(of_w)
     S, P = Signals(draw.turning(rng, n)), Signals(draw.turning(rng, n, 1))
     dS = S.derivative()
-    w = draw.signals(rng, n)
-    solution = Signals(S.entries.T) @ w
+    solution = Signals(S.entries.T) @ draw.signals(rng, n)
 
     def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
         turn = functions.signal(S, t)
