@@ -293,7 +293,7 @@ BUDGETS = {
     "control": 5_191,
     "constrained": 3_661,
     "structure": 3_240,
-    "modelica": 5_325,
+    "modelica": 5_324,
     "plotting": 2_854,
     "polynomials": 3_495,
     "files beside the rooms": 3_486,

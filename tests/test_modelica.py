@@ -289,6 +289,37 @@ def test_integers_and_truths_shape_a_model() -> None:
     assert len(more.names) == 12 and more.graph.leaves_of(more.roots[0]) >= {Leaf("p", 0)}
 
 
+def test_an_equation_may_have_an_integer_parameter_or_a_constant_on_its_left() -> None:
+    parts = "parameter Integer n = 10; constant Integer k[2] = {1, 4}; Real x, y[2];"
+    model = ds.read_modelica_text(f"model M {parts} equation n = 2*x; k = y + {{x, 2}}; end M;")
+    start = ds.initial(model)
+    assert [start[name] for name in ("x", "y[1]", "y[2]")] == pytest.approx([5.0, -4.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    "value", ["p + sin(p)", "2*time", "x/2", "2*r", "if time > 2 then 1 else 0.5", "n + r"]
+)
+def test_an_integer_that_is_given_a_fraction_is_refused(value: str) -> None:
+    parts = "parameter Integer p = 1; parameter Real r = 0.5; Real x = 2*time; Integer n = 1, k;"
+    with pytest.raises(ds.InputError, match="k is of type Integer, and its value is not"):
+        ds.read_modelica_text(f"model M {parts} equation k = {value}; end M;")
+
+
+def test_integers_of_other_forms_are_whole() -> None:
+    values = [
+        "mod(n, 2) + div(7, n)",
+        "integer(x/2)",
+        "sign(x)*n^2",
+        "max(n, p) - abs(n)",
+        "if x > 1 then 1 else n",
+    ]
+    texts = "; ".join(f"k[{i}] = {value}" for i, value in enumerate(values, 1))
+    parts = f"parameter Integer p = 3; Real x = 5*time; Integer n = 2, k[{len(values)}];"
+    model = ds.read_modelica_text(f"model M {parts} equation {texts}; end M;")
+    run = ds.solve(model, t_end=1.0, rtol=1e-6)
+    assert [run.values(f"k[{i}]")[-1] for i in range(1, 6)] == [3.0, 2.0, 4.0, 1.0, 1.0]
+
+
 def test_arrays_are_their_elements() -> None:
     found = read(
         """

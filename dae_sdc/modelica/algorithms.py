@@ -133,8 +133,7 @@ def carry_out(values: Values, statements: Sequence[Statement], scope: Scope) -> 
             case syntax.Assert():
                 values.require(statement.at, *said(values, statement, scope))
             case _:
-                what = "this is not understood inside of an algorithm; write it in an equation"
-                values.fail(statement.at, what)
+                values.fail(statement.at, "this is not understood in an algorithm; write it in an equation")
         if word:
             return word
     return ""

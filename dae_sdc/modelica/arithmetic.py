@@ -287,8 +287,6 @@ class Algebra(Graph):
 
 
 _SEVERAL: Final = frozenset({Op.ADD, Op.MUL, Op.MIN, Op.MAX})
-
-
 _ARCS: Final = "sin cos tan sinh cosh tanh".split()
 # Functions of numbers by name, each with the number of its arguments.
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {

@@ -19,7 +19,6 @@ from dae_sdc.modelica.syntax import Call, ClassDefinition, Equal, Equation, If, 
 from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Asserted, Values, scopes
 from dae_sdc.sharing import tell
 
-AT_EVENTS: Final = ("pre", "edge", "change")  # Functions of what was before an event.
 MOST_VARIABLES: Final = 500_000  # Most variables of a model, and most equations.
 BESIDE: Final = "beside"  # The condition of an event that happens where the one before it does.
 
@@ -352,8 +351,7 @@ class Connections:
         outside = [_is_outside(name, scope) for name in names]
         for one, other in ((each, right[path]) for path, each in left.items()):
             if one.flow != other.flow:
-                pair = f"{one.shown} and {other.shown}"
-                self.fail(at, f"{pair} are connected, but only one of them is a flow")
+                self.fail(at, f"{one.shown} and {other.shown} are connected, but only one of them is a flow")
             if not one.variability and (one.type != "Real" or other.type != "Real"):
                 self._signals.append((at, one, other))
             elif not one.variability:
@@ -415,9 +413,6 @@ ATTRIBUTES: Final = (*_READ, "displayUnit", "quantity", "stateSelect", "StateSel
 def _is_open(variable: Variable) -> bool:
     """Whether a variable is an input of the model itself without a value."""
     return variable.causality == "input" and variable.value is None and "." not in variable.shown
-
-
-_NO_COMPONENTS: Final = ("package", "function")
 
 
 @dataclass(slots=True)
@@ -580,7 +575,7 @@ class Flat:
             if signal in self.values.defined or signal in self.values.discrete:
                 left, right = right, left  # A signal passes its value on.
         parts = [*leaves_of(lookup(left, scope) if isinstance(left, syntax.Name) else None)]
-        variables = [each for each, _ in parts if isinstance(each, Variable)]
+        variables = [each for each, _ in parts if isinstance(each, Variable) and not each.variability]
         again = any(each.type == "Integer" and each.name in self.values.defined for each in variables)
         if any(each.type != "Real" for each in variables) and not again:
             self._give(left.at, parts, right, cache(partial(self.values.value, right, scope)))
@@ -621,7 +616,7 @@ class Flat:
         if variable.name in self.values.defined or variable.name in self.values.discrete:
             self.fail(at, f"{variable.shown} has two values; remove one")
         calls = (part for part in syntax.parts_of(written) if isinstance(part, Call))
-        if any(str(call.function) in AT_EVENTS for call in calls):
+        if any(str(call.function) in ("pre", "edge", "change") for call in calls):
             self.values.discrete.add(variable.name)
             self._held.append((variable, at, value))
         else:
@@ -666,8 +661,7 @@ class Flat:
         """Enter what the last of nested classes declares into a component; ``more`` changes a base alone."""
         *around, definition = classes
         if definition in around:
-            circle = classes[around.index(definition) :][::-1]
-            path = " in ".join(item.name for item in circle)
+            path = " in ".join(item.name for item in classes[around.index(definition) :][::-1])
             self.fail(definition.at, f"the class {definition.name} contains itself: {path}")
         if len(around) >= DEEPEST_COMPONENT:
             self.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
@@ -720,7 +714,7 @@ class Flat:
         kind = _Kind(element, base)
         while not isinstance(base, str):
             kind.connector = kind.connector or base.kind == "connector"
-            if base.kind in _NO_COMPONENTS:
+            if base.kind in ("package", "function"):
                 self.fail(element.at, f"{base.kind} {base.name} cannot be a component")
             if base.short is None:
                 if base.kind == "type":

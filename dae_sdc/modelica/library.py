@@ -162,7 +162,6 @@ BASIC: Final = {
     "StateSelect": "enumeration",
 }
 
-
 STANDARD: Final = Path(__file__).with_name("standard.mo").read_text(encoding="utf-8")
 TABLE_BLOCKS: Final = Path(__file__).with_name("tables.mo").read_text(encoding="utf-8")
 # Functions of tables of one number, of times, which may stand twice, and of two numbers.

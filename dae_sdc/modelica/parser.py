@@ -94,8 +94,7 @@ class ExpressionParser(Words):
             if text == "initial" and self.behind.text != "(":
                 self.fail("an expression is missing before initial")
             name = self.name()
-            value = self.call(name) if self.now.text == "(" else name
-            return self._selected(at, value)
+            return self._selected(at, self.call(name) if self.now.text == "(" else name)
         if kind == "text":
             return syntax.Text(at, self.string())
         if text in ("true", "false"):

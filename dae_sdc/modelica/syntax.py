@@ -78,8 +78,7 @@ class Source:
 
     def error(self, at: int, message: str) -> InputError:
         """An error with the line of a place in the text."""
-        longest = rf"(\S{{{LONGEST_SHOWN_WORD}}})\S+"
-        words = re.sub(longest, r"\1...", message).split()
+        words = re.sub(rf"(\S{{{LONGEST_SHOWN_WORD}}})\S+", r"\1...", message).split()
         file, line = self.place(at)
         return InputError(f"{file}:{line}: {' '.join(words)}")
 

@@ -423,9 +423,20 @@ class Values:
             unknown = self.graph.variable(variable.name)
             return self.condition_of(unknown) if variable.type == "Boolean" else unknown
         value = self.defined[variable.name]()
-        if isinstance(value, Condition) != (variable.type == "Boolean") or isinstance(value, list | str):
+        fits = isinstance(value, Condition if variable.type == "Boolean" else int)
+        if not fits or (variable.type == "Integer" and not self._is_whole(value)):
             self.fail(variable.at, f"{variable.shown} is of type {variable.type}, and its value is not")
         return value
+
+    def _is_whole(self, value: int) -> bool:
+        """Whether a number is an integer where Integer and Boolean variables are 1, but Real ones are not."""
+
+        def number_of(leaf: Leaf) -> float:
+            variable = self.variables.get(str(leaf.index).removeprefix(BEFORE).removesuffix(")"))
+            return 0.3 if leaf.kind == "t" or getattr(variable, "type", "") == "Real" else 1.0
+
+        fraction = float(self.graph.numeric([value], number_of)[0]) % 1.0
+        return not 1e-9 < fraction < 1.0 - 1e-9  # as where it has no value there
 
     def truth(self, value: Value, at: int) -> int:
         """A number, or the number 0 or 1 for a condition."""
