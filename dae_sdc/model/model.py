@@ -785,13 +785,8 @@ class Model(Equations):
         >>> len(ds.solve(ball, rtol=1e-8).events[0])
         3
         """
-        flags = {
-            "rising": direction > 0.0,
-            "falling": direction < 0.0,
-            "terminal": terminal,
-            "while": lasting,
-        }
-        flags |= {"implicit": implicit, "otherwise": otherwise, "success": success}
+        flags = {"rising": direction > 0.0, "falling": direction < 0.0, "terminal": terminal}
+        flags |= {"implicit": implicit, "otherwise": otherwise, "success": success, "lasting": lasting}
         words = [word for word, holds in flags.items() if holds]
         for key, value in (changes or {}).items():
             name, order = self.unknown(key)
@@ -828,11 +823,8 @@ class Model(Equations):
         """
         require_name(f"level of '{message}'", level, ("error", "warning"))
         violated = f"not ({condition})" if isinstance(condition, str) else sympy.Not(condition)
-        about: Any = {"terminal": level == "error", "message": message}
-        if when is None:
-            self.when(violated, **about)
-        else:
-            self.when(when, implicit=True, only=violated, **about)
+        judged: Any = {} if when is None else {"implicit": True, "only": violated}
+        self.when(violated if when is None else when, terminal=level == "error", message=message, **judged)
 
     # Problems
 

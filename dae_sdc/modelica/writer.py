@@ -265,7 +265,7 @@ class _Events:
         head, _, message = event.partition(MESSAGE)
         condition, *parts = (part.strip() for part in head.rstrip("; ").split(";"))
         words = {part for part in parts if part.isalpha()}
-        if "while" in words:
+        if "lasting" in words:
             changes = [part for part in parts if part not in words]
             self.enter("; ".join([condition, "implicit", *changes]))
             denied = [f"{name} = 1 - ({value})" for name, value in (part.split(" = ") for part in changes)]

@@ -236,7 +236,7 @@ TIME = ("time", "t")  # Names of the time, where no unknown or parameter is call
 # Parameters of every problem, which are none of its equations.
 SETTINGS_OF_SOLVES = ("newton_tol", "newton_maxiter")
 
-_WORDS = ("terminal", "rising", "falling", "implicit", "otherwise", "success", "while")
+_WORDS = ("terminal", "rising", "falling", "implicit", "otherwise", "success", "lasting")
 _PARTS = (
     *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Load),
     *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.UAdd, ast.USub),
@@ -343,7 +343,7 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, during: Du
         )
     at_moments = _MOMENT.findall(expression)
     judged = function.holds and (is_implicit or bool(at_moments or _AT_EVENTS.search(expression)))
-    direction = -1.0 if function.holds and "while" not in words else direction
+    direction = -1.0 if function.holds and "lasting" not in words else direction
 
     def change(u: Any, t: float) -> dict[str, float]:
         return {name: value(u, t) for name, value in every.items()}
@@ -362,7 +362,7 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, during: Du
     def times(t0: float, t_end: float) -> list[float]:
         return sorted({time for each in moments for time in each(t0, t_end)})
 
-    about |= {"judged": judged, "ceases": "while" in words, "at_start": INITIAL in at_moments}
+    about |= {"judged": judged, "ceases": "lasting" in words, "at_start": INITIAL in at_moments}
     about["located"] = expression != BESIDE and not (judged and function.is_constant)
     about["several"] = getattr(function, "several", None)
     timing = (is_implicit, otherwise, times if moments else None, message.strip())
