@@ -320,6 +320,34 @@ def test_integers_of_other_forms_are_whole() -> None:
     assert [run.values(f"k[{i}]")[-1] for i in range(1, 6)] == [3.0, 2.0, 4.0, 1.0, 1.0]
 
 
+RECORD = """model M record P parameter Real a, b; end P; P p(a=2); Real x(start=1, fixed=true);
+    {} equation {}; end M;"""
+
+
+def test_a_parameter_that_nothing_needs_may_have_no_value() -> None:
+    text = RECORD.format("", "der(x) = -p.a*x")
+    model = ds.read_modelica_text(text)
+    assert model.parameter_names == ("p.a",)
+    assert ds.solve(model, t_end=1.0, rtol=1e-9)["x"][-1] == pytest.approx(math.exp(-2.0))
+    assert ds.read_modelica_text(text, parameters={"p.b": 3.0}).parameter_values == {"p.a": 2.0, "p.b": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("before", "equations"),
+    [
+        ("", "der(x) = -p.b*x"),
+        ("Real y;", "der(x) = 1; y = p.b"),
+        ("Real y; initial equation 0 = p.b;", "der(x) = 1; y = x"),
+        ("discrete Real n;", "der(x) = -x; when x < 0.5 then n = p.b; end when"),
+        ("discrete Real n;", "der(x) = -x; when x < p.b then n = 1; end when"),
+    ],
+)
+def test_a_parameter_without_a_value_is_refused_where_it_is_needed(before: str, equations: str) -> None:
+    model = ds.read_modelica_text(RECORD.format(before, equations))
+    with pytest.raises(ds.InputError, match=r"parameter p\.b of model M has no value; give it one"):
+        ds.solve(model, t_end=1.0)
+
+
 def test_arrays_are_their_elements() -> None:
     found = read(
         """

@@ -137,7 +137,8 @@ def _read(source: Source, given: Reading) -> Model:
         if reader == "rumoca":
             return _by_rumoca(source, numbers, given)
         builder = _Builder(source, one_at_a_time(parse)(source), numbers)
-        return builder.model(builder.chosen(given.name))
+        path = _fitting(source, builder.library.models(), given.name)
+        return builder.model(builder.library.classes()[path])
     except InputError as error:
         if reader or not (given.libraries or _MORE.search(str(error))):
             raise  # What is wrong in a text is so for every reader.
@@ -165,10 +166,8 @@ def _by_rumoca(source: Source, numbers: Mapping[str, float], given: Reading) -> 
 
 class _Builder:
     def __init__(self, source: Source, root: ClassDefinition, numbers: Mapping[str, float]) -> None:
-        self.source = source
-        self.fail = source.fail
+        self.source, self.fail, self.numbers = source, source.fail, numbers
         self.library = Library(root, source)
-        self.numbers = numbers
 
     @one_at_a_time
     def model(self, definition: ClassDefinition, structural: Iterable[str] = ()) -> Model:
@@ -184,6 +183,8 @@ class _Builder:
         interval, dt = self.experiment(definition)
         title, reference = definition.description, self.documentation(definition)
         model = Model(definition.name.strip("'"), title=title, interval=interval, dt=dt, reference=reference)
+        new = (reaction.changes.values() for reaction in flat.reactions)  # What events give.
+        self.alone = {item.expression for item in (*flat.equations, *flat.initial)}.union(*new)
         texts = {variable.name: variable.shown.replace("'", "") for variable in flat.variables}
         model.labels = {"t": "time", **{name: label for name, label in texts.items() if name != label}}
         for variable in flat.variables:
@@ -253,10 +254,6 @@ class _Builder:
                 model.simplified_roots[len(model.roots)] = nodes[other]
             model.add_root(nodes[root], name)
 
-    def chosen(self, name: str | None) -> ClassDefinition:
-        """The class to read; raises InputError if there is none, or several with the name."""
-        return self.library.classes()[_fitting(self.source, self.library.models(), name)]
-
     # Unknowns and parameters
 
     def parameter(self, model: Model, variable: Variable) -> None:
@@ -266,7 +263,10 @@ class _Builder:
             if value is not None and limit is not None and sign * value < sign * limit:
                 what = f"the parameter {variable.shown} is {value:.10g}, {where} its {word} {limit:.10g}"
                 self.fail(variable.at, f"{what}; give it another value")
-        if symbol == self.values.graph.parameter(variable.name) and variable.variability == "parameter":
+        graph = self.values.graph
+        is_own = symbol == graph.parameter(variable.name) and variable.variability == "parameter"
+        # One without a value may stand in no expression, as fields of records do.
+        if is_own and (value is not None or any(symbol in each for each in (self.alone, *graph.args))):
             model.parameter(variable.name, value, unit=self.unit(variable))
 
     def unknown(self, model: Model, variable: Variable) -> None:
