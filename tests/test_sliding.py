@@ -442,6 +442,17 @@ def test_where_a_run_does_not_slide_it_ends_with_the_name_of_the_switch() -> Non
 
 
 @pytest.mark.parametrize("rtol", TOLERANCES)
+def test_conditions_that_must_hold_at_moments_are_looked_at_while_a_run_slides(rtol: float) -> None:
+    m = ds.Model("relay", interval=(0.0, 3.5))
+    y, x = m.variable("y", start=0.0, fixed=True), m.variable("x", start=0.1, fixed=True)
+    m.equations(m.der(x) - sp.sin(m.t) + sp.sign(x) / 2, m.der(y) - 1)
+    m.require(y < 0.3, "y is large", when="sample(0.2, 0.25)", level="warning")
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success and "y is large at t=0.45" in solution.message and 0.45 < HALF
+    assert np.allclose(solution.switches[0].t, [ENTRY, HALF], rtol=0.0, atol=10.0 * rtol)
+
+
+@pytest.mark.parametrize("rtol", TOLERANCES)
 def test_an_algebraic_loop_over_a_switch_follows_the_switch(rtol: float) -> None:
     # z = -sign(z - x) is -1 or 1, and x itself where |x| < 1: z slides along z = x from t = 2 to 4.
     def loop(t: float, u: Any, du: Any) -> list[Any]:

@@ -1205,7 +1205,8 @@ class LocateEvents(MarkingControl):
         for watch in acting:
             if watch.event.judged or watch.event.only is not None or watch.event.beside:
                 self._record(watch, t, before, watch.side or 1)
-        return consistent_restart(P, u, t, h, True, self._jumps), list(dict.fromkeys([*changed, *acting]))
+        moved = any(watch.event.change is not None for watch in acting)
+        return consistent_restart(P, u, t, h, moved, self._jumps), list(dict.fromkeys([*changed, *acting]))
 
     def _begin(self, P: ProblemDAE, u: MeshDAE, t: float, before: MeshDAE) -> list[_Watch]:
         """The events whose conditions begin to hold at a state; others may cease to hold."""

@@ -337,8 +337,15 @@ def _chattering(name: str, t: float, why: str) -> SolveError:
 
 def _of_mode(event: Event, mode: Mode, problem: Any) -> Event:
     """An event of a run for the state of one of its modes."""
-    function, columns, n_diff = event.function, mode.columns, problem.n_diff
-    return replace(event, function=lambda u, t: function(attach(np.asarray(u)[columns], n_diff), t))
+
+    def of_run(function: Any) -> Any:
+        def call(*given: Any) -> Any:  # states among times
+            states = (attach(np.asarray(x)[mode.columns], problem.n_diff) if np.ndim(x) else x for x in given)
+            return function(*states)
+
+        return call if function is not None else None
+
+    return replace(event, function=of_run(event.function), only=of_run(event.only))
 
 
 def _leaving(mode: Mode) -> Iterable[Event]:

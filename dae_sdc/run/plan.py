@@ -161,16 +161,22 @@ def _with_multipliers(request: SolveOptions, event: Event, problem: ProblemDAE, 
     if (hidden := hidden_constraints(problem, begin.t0, sizes, wanted is True)) is None:
         return event
 
-    def several(u: Vector, t: Vector, exact: bool = False) -> Vector:
-        slopes = np.zeros(u.shape)
-        for rows in (u.copy(), u) if exact else ():  # at first for u' alone, which is not known
+    def corrected(u: Vector, t: Vector) -> Vector:
+        u, slopes = np.array(u), np.zeros(u.shape)
+        for rows in (u.copy(), u):  # at first for u' alone, which is not known
             hidden.correct(t, rows, slopes, np.zeros(len(t)))
-        values = np.array(list(map(event.function, map(problem.state, u), t.tolist())))
-        far = np.abs(values).min() > NEAR_ZERO * np.abs(values).max()
-        return values if exact or far else several(np.array(u), t, True)
+        return u
 
-    def function(u: MeshDAE, t: float) -> float:
-        return float(several(np.array([u]), np.array([t]), True)[0])
+    def values_at(u: Vector, t: Vector) -> Vector:
+        return np.array(list(map(event.function, map(problem.state, u), t.tolist())))
+
+    def several(u: Vector, t: Vector) -> Vector:
+        values = values_at(u, t)
+        far = np.abs(values).min() > NEAR_ZERO * np.abs(values).max()
+        return values if far else values_at(corrected(u, t), t)
+
+    def function(u: MeshDAE, t: float, *more: Any) -> float:
+        return float(event.function(problem.state(corrected(np.array([u]), np.array([t]))[0]), t, *more))
 
     reads = np.flatnonzero(~higher & (read | ~problem.is_algebraic)).tolist()
     return replace(event, function=function, several=several, reads=reads)

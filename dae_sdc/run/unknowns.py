@@ -353,7 +353,7 @@ def _event(text: str, problem: ProblemDAE, unknowns: Unknowns | None, during: Du
 
     acts: Any = implicit if is_implicit else change
     acts.depends = any(getattr(value, "depends", True) for value in every.values())
-    acts, otherwise = acts if every or is_implicit else None, "otherwise" in words
+    acts, otherwise = acts if every else None, "otherwise" in words
     about: dict[str, Any] = {"beside": expression == BESIDE, "success": "success" in words}
     if only:
         about["only"] = lambda u, t, before: all(holds(u, t, before) > 0.0 for holds in only)
