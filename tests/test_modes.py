@@ -1058,6 +1058,23 @@ def test_events_at_changes_happen_where_a_mode_begins(rtol: float) -> None:
     assert solution.u[-1, :2] == pytest.approx([1.0, 1.0], abs=10.0 * rtol)
 
 
+@pytest.mark.parametrize("rtol", TOLERANCES)
+def test_events_at_the_ends_of_a_run_happen_at_no_end_of_a_mode(rtol: float) -> None:
+    """A clutch of inertias 1 and 2 with the speeds 3 and 0 closes at t = 1/2, which the time tells."""
+    m = ds.Model("clutch", interval=(0.0, 2.0))
+    a, b = m.variable("a", start=3.0, fixed=True), m.variable("b", start=0.0, fixed=True)
+    torque, first, last = m.variable("torque", start=0.0), m.discrete("first"), m.discrete("last")
+    of_clutch = sp.Piecewise((a - b, m.t > 0.5), (torque, True))
+    m.equations(m.der(a) + torque, 2 * m.der(b) - torque, of_clutch)
+    m.when("initial()", {first: first + 1})
+    m.when("terminal() or time > 3", {last: last + a})
+    solution = ds.solve(m, rtol=rtol)
+    assert solution.success and "2 modes" in solution.message
+    assert (solution["first"][-1], solution["last"][-1]) == pytest.approx((1.0, 1.0), abs=10.0 * rtol)
+    names = [(event.name, event.t.tolist()) for event in solution.events]
+    assert names == [("initial()", [0.0]), ("terminal() or time > 3", [2.0])]
+
+
 def peak_rectifier() -> ds.Model:
     """An ideal diode that charges a capacitor, which a resistor discharges."""
     m = ds.Model("peak rectifier", interval=(0.0, 0.1))

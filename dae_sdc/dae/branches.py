@@ -16,7 +16,7 @@ SIDE_SLACK = 1e-10
 
 # Value of the function of a condition whose two sides are equal; its sign tells whether the condition holds.
 TIE = 1e-150
-INITIAL, MESSAGE = "initial()", "message:"  # In texts of events: at the start of a run; told is what follows.
+INITIAL, TERMINAL, MESSAGE = "initial()", "terminal()", "message:"  # Words in texts of events.
 
 
 class Branches:

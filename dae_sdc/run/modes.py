@@ -19,7 +19,7 @@ from dae_sdc.control.borders import Borders
 from dae_sdc.control.events import MOST_SWITCHES, Event, LocateEvents, accurate_slopes, as_events
 from dae_sdc.control.hooks import COUNTS, StepRecord
 from dae_sdc.control.stepping import SteppingController
-from dae_sdc.dae.branches import INITIAL, MESSAGE, TIE
+from dae_sdc.dae.branches import INITIAL, MESSAGE, TERMINAL, TIE
 from dae_sdc.dae.interpolant import DenseOutput, StepData, StepsInRow
 from dae_sdc.dae.scales import ROUNDING_OF_TERMS, balanced
 from dae_sdc.dae.state import Vector
@@ -577,7 +577,7 @@ class Modes:
             signs = [1 if sides[choice] else -1 for choice, _ in watched]
             if (plain := self.followed[mode].arc(start, begin, stop, signs, self.largest)) is not None:
                 return plain[0], [watched[number][0] for number in plain[1]]
-        events = [self._event(text) for text in self.events]
+        events = [self._event(text, stop) for text in self.events]
         events += [f"{name}; {'falling' if sides[on] else 'rising'}; terminal" for on, name in watched]
         mode.model.interval = (self.model.interval[0], self.model.interval[1])
         options: dict[str, Any] = dict.fromkeys(("fixed", "guesses", "params", "t_eval", "points", "out"))
@@ -602,9 +602,10 @@ class Modes:
         records = arc.events[len(self.events) :]
         return arc, [choice for (choice, _), record in zip(watched, records, strict=True) if len(record)]
 
-    def _event(self, text: str) -> str:
+    def _event(self, text: str, stop: float = np.inf) -> str:
         """An event of the run for an arc, which it ends where it changes the structure."""
-        text = text.replace(INITIAL, f"(time < {self.t0 - 1.0!r})") if self.solutions else text
+        for moment, is_other in ((INITIAL, bool(self.solutions)), (TERMINAL, stop < self.t_end)):
+            text = text.replace(moment, f"(time < {self.t0 - 1.0!r})") if is_other else text
         parts = text.partition(MESSAGE)[0].split(";")
         changes = [part.partition("=")[0].rstrip(": ").strip() for part in parts[1:] if "=" in part]
         # With a message a terminal event would be a failure.
@@ -649,6 +650,8 @@ class Modes:
             for each, arc in self.crossings
         ]
         whole = arcs.joined(parts, len(self.events), None, told, crossings, ended)
+        written = zip(whole.events, (text.partition(";")[0].strip() for text in self.events), strict=True)
+        whole = replace(whole, events=tuple(replace(record, name=name) for record, name in written))
         algebraic = [name for name in names if name in whole.parameters["algebraic"]]
         about = {"problem": self.model.name, "names": list(names), "units": list(whole.units)}
         about |= {"algebraic": algebraic, "n_diff": len(names) - len(algebraic)}
