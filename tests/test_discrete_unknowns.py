@@ -651,6 +651,16 @@ def test_changes_of_numbers_and_what_holds_at_the_start(name: str, rtol: float) 
     assert solution["k"][-1] == pytest.approx(end, abs=1e-12)
 
 
+@pytest.mark.parametrize("rtol", [1e-4, 1e-8])
+def test_an_unknown_that_is_eliminated_may_stand_beside_a_moment(rtol: float) -> None:
+    text = """model M Real x(start=0, fixed=true), y; discrete Real k(start=0, fixed=true); equation
+      der(x) = 1; y = 2*x; when sample(0, 0.25) and y > 0.6 or y > 1.7 then k = pre(k) + 1; end when;
+      end M;"""
+    solution = ds.solve(ds.read_modelica_text(text), t_end=1.0, rtol=rtol, simplify=True)
+    assert "y" not in solution.names
+    assert solution.events[0].t == pytest.approx([0.5, 0.75, 0.85], abs=1e-9)
+
+
 @pytest.mark.parametrize("simplify", [False, True])
 def test_what_happens_in_one_turn_of_an_event_is_seen_by_its_conditions_and_the_turn_before_by_pre(
     simplify: bool,

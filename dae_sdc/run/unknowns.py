@@ -435,7 +435,7 @@ def function_of(
         except ArithmeticError:
             return float("nan")
 
-    def several(u: Vector, t: Vector, before: Vector | None = None, slack: float = 0.0) -> Vector:
+    def several(u: Vector, t: Vector, before: Vector | None = None, slack: float = NO_MOMENT) -> Vector:
         columns = [column(name, u, t, u if before is None else before, slack) for name in places]
         return np.array([number(row, at) for *row, at in zip(*columns, t.tolist(), strict=True)])
 
