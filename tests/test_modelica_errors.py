@@ -32,11 +32,6 @@ REFUSED: list[tuple[str, int, str]] = [
     # What Modelica has and a DAE has not
     (model("\nimport SI = Modelica.Units.SI; Real x = 1;"), 2, "import is not understood"),
     (model("Real x;\nequation\nwhen x > 1 then when x > 2 then\nx = 1; end when;"), 3, "when in a when"),
-    (
-        model("Real x;\nequation\nwhen sample(0, 1) and sample(0, 2) then x = 2; end when;"),
-        3,
-        "of a when-equation never changes",
-    ),
     (model("Real x;\nequation when x > 1 then\nx = 2; x = 3; end when;"), 3, "gets one value in a branch"),
     (model("Real x[2];\nequation when time > 1 then\nx = {1}; end when;"), 3, "2 variables get 1 values"),
     (model("Real x;\nequation when time > 1 then\nreinit(x); end when;"), 3, "reinit takes a variable and"),
