@@ -160,6 +160,11 @@ class Event:
     slack: float = field(default=0.0, repr=False)
 
     @property
+    def is_decided_behind(self) -> bool:
+        """Whether the state behind what happens at a time tells whether it happens."""
+        return self.judged or self.only is not None
+
+    @property
     def last(self) -> int:
         """Number of the event that ends the run; 0 for none."""
         return int(self.terminal)
@@ -417,7 +422,7 @@ class _Watch:
     @property
     def changes(self) -> bool:
         """Whether its zeros change the equations or the state, or may be none."""
-        return self.event.change is not None or self.event.only is not None or self.event.judged
+        return self.event.change is not None or self.event.is_decided_behind
 
     @property
     def begins(self) -> bool:
@@ -1169,7 +1174,7 @@ class LocateEvents(MarkingControl):
     def _keep(self, watch: _Watch, t: float, u: Vector, side: int, within: Any = None) -> None:
         """Record a zero of an event, which may be the last, or of a switch, whose other branch is taken."""
         watch.held = side > 0
-        if watch.event.only is None and not watch.event.judged:
+        if not watch.event.is_decided_behind:
             self._record(watch, t, u, side, within)
         if watch.changes:
             self._switched.append(watch)
@@ -1203,7 +1208,7 @@ class LocateEvents(MarkingControl):
             return u, []
         u, acting = self._changed(P, u, t, h, before)
         for watch in acting:
-            if watch.event.judged or watch.event.only is not None or watch.event.beside:
+            if watch.event.is_decided_behind or watch.event.beside:
                 self._record(watch, t, before, watch.side or 1)
         moved = any(watch.event.change is not None for watch in acting)
         return consistent_restart(P, u, t, h, moved, self._jumps), list(dict.fromkeys([*changed, *acting]))
@@ -1287,7 +1292,7 @@ class LocateEvents(MarkingControl):
         self, P: ProblemDAE, acted: list[_Watch], u: MeshDAE, before: MeshDAE, t: float, h: float
     ) -> tuple[MeshDAE, list[_Watch]]:
         """The state with implicit changes, by the values of the equations behind them, and what acts."""
-        guarded = any(watch.event.judged or watch.event.only is not None for watch in self.events)
+        guarded = any(watch.event.is_decided_behind for watch in self.events)
         last, behind = list[_Watch](), consistent_restart(P, u, t, h, True) if acted and guarded else u
         for _ in range(MOST_PASSES):
             acting = [each for each in self._acting(P, acted, behind, t, before) if each.event.implicit]

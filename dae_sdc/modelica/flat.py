@@ -16,7 +16,7 @@ from dae_sdc.modelica.algorithms import assigned_in, results, said, section, tar
 from dae_sdc.modelica.arithmetic import FALSE, MOST_ELEMENTS, TRUE, TRUTHS, Condition, Value, opposite, shown
 from dae_sdc.modelica.library import Bound, Change, Instance, Library, Member, Scope, Variable
 from dae_sdc.modelica.syntax import Call, ClassDefinition, Equal, Equation, If, similar
-from dae_sdc.modelica.values import AT_START, BEFORE, NOT_DISCRETE, Asserted, Values, scopes
+from dae_sdc.modelica.values import BEFORE, NOT_DISCRETE, Asserted, Values, scopes
 from dae_sdc.sharing import tell
 
 MOST_VARIABLES: Final = 500_000  # Most variables of a model, and most equations.
@@ -249,7 +249,7 @@ def held_by(values: Values, states: dict[int, int], held: _Held) -> Iterator[Rea
         what = f"the equation of {variable.shown} has pre(...)"
         values.fail(at, f"{what} and is no condition that holds for a while; write a when-equation")
     now = graph.replaced(condition, states)
-    start = graph.replaced(_behind(values, states, TRUE, condition), {graph.variable(AT_START): graph.one})
+    start = graph.replaced(_behind(values, states, TRUE, condition), {graph.variable(INITIAL): graph.one})
     unknown = graph.variable(variable.name)
     yield Reaction(at, INITIAL, {unknown: start.node}, {"implicit": True})
     yield Reaction(at, now, {unknown: graph.one}, {"implicit": True, "lasting": True})

@@ -23,7 +23,6 @@ LONGEST_PARAMETER: Final = 100
 MOST_EVALUATIONS: Final = 1_000_000
 EVALUATIONS_OF_A_VARIABLE: Final = 40  # By which a model with more variables may have more.
 BEFORE: Final = "pre("  # How the names of values before an event begin.
-AT_START: Final = "initial()"  # The unknown that is 1 at the event at the start of a run, and else 0.
 _FIXED: Final = {arithmetic.SIMPLIFIED: 1.0, arithmetic.NOTHING: math.nan}
 NOT_DISCRETE: Final = "pre(...) takes a variable, outside of when-equations one that they assign"
 _Branch = TypeVar("_Branch")

@@ -25,7 +25,7 @@ from dae_sdc.modelica.syntax import KEYWORDS
 
 LONGEST_EXPRESSION: Final = 1_000_000  # Characters; what it shares is written at each place.
 _LANGUAGE: Final = Language({}, "{}^{}", {**TEXT.signs, Op.POW: ("^", 3)})
-MOMENTS: Final = ("initial(", "sample(", "terminal(")  # How conditions begin that hold at events alone.
+_MOMENTS: Final = ("initial(", "sample(", "terminal(")  # How conditions begin that hold at times alone.
 _OF_EVENTS: Final = Language({}, signs=TEXT.signs, digits=False)
 _FORMULAS: Final = {  # Of functions that the language does not have.
     Op.ASINH: "log({0} + sqrt({0}^2 + 1))",
@@ -90,7 +90,7 @@ class Conditions(Writer):
         graph, op, other = self.graph, self.graph.op[node], denied(self.graph, node)
         if op in COMPARISONS:
             text = super()._written(node)[0]
-            is_moment, begins = text.startswith(MOMENTS), text.removesuffix(" > 0.5")
+            is_moment, begins = text.startswith(_MOMENTS), text.removesuffix(" > 0.5")
             return text if not is_moment else begins if begins != text else f"not {text[: -len(' <= 0.5')]}"
         if other is None and op is not Op.MUL:
             return f"abs({self._texts[node][0]}) > 0"
@@ -228,9 +228,8 @@ _SIGNS: Final[dict[type, str]] = {
     **{ast.Not: "not ", ast.USub: "-", ast.UAdd: "+"},
 }
 _CONSTANTS: Final = {"t": "time", "time": "time", "pi": repr(math.pi), "e": repr(math.e)}
-_AT_EVENTS: Final = re.compile(
-    r"(initial|terminal|sample|change|edge)\("
-)  # Conditions that hold at events alone.
+# Conditions that hold at events alone.
+_AT_EVENTS: Final = re.compile(r"(initial|terminal|sample|change|edge)\(")
 _TIMED: Final = re.compile(rf"\btime\b|{_AT_EVENTS.pattern}")  # Conditions that may begin to hold together.
 
 

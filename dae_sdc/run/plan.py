@@ -112,7 +112,8 @@ def plan_of(
     if events is None:  # those of the request, before them those of its equations
         both = equations.own_events, request.events
         parts = [part for part in both if not (isinstance(part, tuple) and not part)]
-        known = problem, equations.unknowns, _during(equations, request.events, begin)
+        during = _during(equations, request.events, begin) if parts else During()
+        known = problem, equations.unknowns, during
         read = (as_events(events_of(part, *known)) for part in parts)
         events = tuple(_with_multipliers(request, one, problem, begin) for each in read for one in each)
     setup, fixed = _with_steps(request, setup, begin, events)
@@ -224,10 +225,8 @@ def _may_slide(request: SolveOptions, equations: Equations, events: Events) -> b
 
 def _during(equations: Equations, given: Any, begin: Start) -> During:
     """The run of events, with the unknowns of a model that they alone change, and values that stay."""
-    events, run = (
-        [*equations.own_events, *(given if isinstance(given, tuple | list) else (given,))],
-        During(begin.t0, begin.t_end),
-    )
+    events = [*equations.own_events, *(given if isinstance(given, tuple | list) else (given,))]
+    run = During(begin.t0, begin.t_end)
     if (model := equations.model) is None or any(getattr(event, "change", None) for event in events):
         return run
     words = [word for text in events if isinstance(text, str) for word in text.split(";")[1:]]
