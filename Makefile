@@ -40,7 +40,7 @@ endef
 
 .venv/stamp: pyproject.toml
 	$(call make-venv,.venv)
-	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu,certify]"
+	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu,certify,fmu]"
 	@touch $@
 
 .venv/stamp-docs: .venv/stamp

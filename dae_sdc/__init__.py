@@ -84,6 +84,7 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
     from dae_sdc.model.simplified import Simplified as Simplified
     from dae_sdc.model.sympy_input import homotopy as homotopy
     from dae_sdc.model.tables import LookupTable as LookupTable
+    from dae_sdc.modelica.fmu import write_fmu as write_fmu
     from dae_sdc.modelica.reader import (
         read_modelica as read_modelica,
         read_modelica_text as read_modelica_text,
@@ -206,8 +207,7 @@ def _find(name: str) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    value = _find(name)
-    globals()[name] = value  # the next use finds it without coming here
+    globals()[name] = value = _find(name)  # the next use finds it without coming here
     return value
 
 

@@ -252,3 +252,19 @@ def test_results_as_text_have_the_names_of_modelica(tmp_path: Path) -> None:
     solution.save(tmp_path / "m.npy")
     ds.Solution.load(tmp_path / "m.npy").save(tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_text().splitlines()[0] == head
+
+
+def test_discrete_unknowns_that_no_event_changes_are_inputs() -> None:
+    model = ds.Model("held", interval=(0.0, 2.0))
+    x, u, n = model.variable("x", start=0.0, fixed=True), model.discrete("u", 2.0), model.discrete("n", 1.0)
+    model.equation(model.der(x) - u - n)
+    model.when(x > 3, {n: 0.0})
+    text = modelica_text(model)
+    assert "input Real u(start=2.0, fixed=true);" in text and "discrete Real n(start=1.0, fixed=true);" in text
+    for reader in READERS:
+        with pytest.warns(ds.DAEWarning, match="nothing gives the input u a value"):
+            again = read_modelica_text(text, reader=reader)
+        assert [each.name for each in again.unknowns() if each.discrete] == ["u", "n"]
+        # x = 3 at t = 1, from where it grows by 2 a second, and from 1.5 on by 4.
+        run = ds.solve(again, events=["sample(1.5, 9); u = 4"], rtol=1e-8)
+        assert run["x"][-1] == pytest.approx(3 + 1 + 2, rel=1e-9)

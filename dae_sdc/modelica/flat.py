@@ -532,16 +532,14 @@ class Flat:
                 self.fail(at, NOT_DISCRETE)
 
     def _inputs(self) -> Iterator[Vanishing]:
-        """The equations by which inputs that have no other keep their starts."""
+        """The equations by which inputs that have no other are discrete and keep their starts."""
         values, unknowns = self.values, [each for each in self.variables if not each.variability]
         inputs = [each for each in unknowns if _is_open(each)]
         for variable in inputs if len(unknowns) - len(self.equations) == len(inputs) else ():
-            start = variable.attributes.get("start")
-            value = values.graph.zero if start is None else values.truth(values.bound(start), variable.at)
             what = f"nothing gives the input {variable.shown} a value; it keeps its start"
             tell(str(self.source.error(variable.at, what)))
-            difference = values.graph.sub(values.graph.variable(variable.name), value)
-            yield Vanishing(variable.at, difference, "", f"input {variable.shown}")
+            values.discrete.add(variable.name)
+            yield Vanishing(variable.at, values.graph.variable(variable.name, 1), "", variable.shown)
 
     def _calculated_starts(self) -> Iterator[Vanishing]:
         """The equations of fixed starts that depend on calculated parameters; others are no guesses."""

@@ -105,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, ReduceOptions, only=("method", "form", "limit"))
     parser.add_argument("--equations", action="store_true", help="print the equations, veils and invariants")
     parser.add_argument("--code", metavar="FILE", help="write code that stands alone, Python (.py) or C (.c)")
-    parser.add_argument("--out", metavar="FILE.mo", help="write the reduced model as Modelica")
+    parser.add_argument("--out", metavar="FILE", help="write the reduced model as .mo or .fmu")
     parser.add_argument(
         "--language", choices=LANGUAGES, help="language of the code (by the name of the file)"
     )
@@ -132,9 +132,9 @@ def main(args: argparse.Namespace) -> int:
         if args.code is not None:
             _write_code(reduction, args.code, args.language)
         if args.out is not None:
-            from dae_sdc.modelica.writer import write_modelica
+            from dae_sdc.modelica.fmu import write_model
 
-            print(f"wrote {write_modelica(reduction.model, args.out)}")
+            print(f"wrote {write_model(reduction.model, args.out)}")
         return 0
     if args.equations or args.code is not None or args.out is not None:
         raise InputError("--equations, --code and --out are of one model; name one, or leave them away")

@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, SimplifyOptions, only=("level", "fold"))
     parser.add_argument("--all", action="store_true", help="print what every removed unknown is")
     parser.add_argument("--equations", action="store_true", help="print the model that is left")
-    parser.add_argument("--out", metavar="FILE.mo", help="write the model that is left as Modelica")
+    parser.add_argument("--out", metavar="FILE", help="write the model that is left as .mo or .fmu")
     add_options(parser, Parameters)
     add_options(parser, Output, only=("progress",))
 
@@ -119,9 +119,9 @@ def main(args: argparse.Namespace) -> int:
         if args.equations:
             print(result.model)
         if args.out is not None:
-            from dae_sdc.modelica.writer import write_modelica
+            from dae_sdc.modelica.fmu import write_model
 
-            print(f"wrote {write_modelica(result.model, args.out)}")
+            print(f"wrote {write_model(result.model, args.out)}")
         return 0
     if args.all or args.equations or args.out is not None:
         raise InputError("--all, --equations and --out show one model; name one, or leave them away")

@@ -1,0 +1,205 @@
+"""Models as functional mock-up units for co-simulation, which pythonfmu3 carries without a compiler."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import numpy as np
+
+from dae_sdc.arguments import checked
+from dae_sdc.dae.branches import INITIAL, TERMINAL
+from dae_sdc.errors import DAEWarning, InputError, SolveError
+from dae_sdc.files import check_place, replacing
+from dae_sdc.model.model import Model
+from dae_sdc.modelica.reader import read_modelica_text
+from dae_sdc.modelica.writer import input_names, modelica_text, write_modelica
+from dae_sdc.registry import require_name
+
+_SLAVE: Final = '''"""The model in model.mo as a unit of FMI 3.0."""
+import dae_sdc
+from dae_sdc.modelica.fmu import Unit
+from pythonfmu3 import Fmi3Slave
+
+class {name}(Unit, Fmi3Slave):
+    package, outputs, rtol = dae_sdc, {outputs!r}, {rtol!r}
+'''
+_SAMPLE: Final = re.compile(r"sample\((?:[^()]|\([^()]*\))*\)")
+_NEVER: Final = "(t < -1e300)"
+_PART: Final = r"[^\W\d]\w*(\[\d+(, ?\d+)*\])?"
+_STRUCTURED: Final = re.compile(rf"{_PART}(\.{_PART})*", re.ASCII)  # Names that FMI takes without quotes.
+
+
+class Unit:
+    """What a unit does beside pythonfmu3: one run, or where the model has inputs a run for each step."""
+
+    package: Any  # The front door of the package, which is above this floor.
+    outputs: Sequence[str]
+    rtol: float
+    resources: str
+    register_variable: Any
+
+    def __init__(self, **settings: Any) -> None:
+        from pythonfmu3 import DefaultExperiment, Float64, Fmi3Causality, Fmi3Variability
+
+        super().__init__(**settings)
+        text = Path(self.resources, "model.mo").read_text(encoding="utf-8")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DAEWarning)  # Nothing gives the inputs a value yet.
+            model = self.model = read_modelica_text(text, reader="own")
+        self.inputs = {name: model.variables_by_name[name].start[0] for name in input_names(model)}
+        self.given: dict[str, Any] = {**model.parameter_values, **self.inputs}
+        self.run: Any = None
+        self.events, self.t = model.events, model.interval[0]
+        self.aim = self.t  # Where the run ends that is there, if nothing ends it before.
+        self.values = dict[str, float]()  # Of unknowns at the time that is reached, as they are asked for.
+
+        def register(name: str, unit: str, causality: str, variability: str) -> None:
+            about = {"causality": Fmi3Causality[causality], "variability": Fmi3Variability[variability]}
+            about |= {"getter": partial(self.value, name), "description": unit or None}
+            about |= {"setter": partial(self.given.__setitem__, name)} if name in self.given else {}
+            shown = name if _STRUCTURED.fullmatch(name) else f"'{name}'"
+            self.register_variable(Float64(shown, **about), nested=False)
+
+        register("time", "", "independent", "continuous")
+        for each in model.parameters_by_name.values():
+            register(each.name, each.unit, "parameter", "fixed")
+        for unknown in model.unknowns():
+            if unknown.name in self.inputs:
+                register(unknown.name, unknown.unit, "input", "continuous")
+            else:
+                causality = "output" if unknown.name in self.outputs else "local"
+                register(
+                    unknown.name, unknown.unit, causality, "discrete" if unknown.discrete else "continuous"
+                )
+        self.default_experiment = DefaultExperiment(*model.interval, model.dt, self.rtol)
+
+    def setup_experiment(self, start_time: float) -> None:
+        """Begin at a time of the tool's choice."""
+        self.t = self.aim = start_time
+
+    def exit_initialization_mode(self) -> None:
+        """Find the start, at which inputs have the values that they are set to."""
+        for name in self.inputs:
+            self.inputs[name] = self.given[name]
+            self.model.start(name, self.given[name], fixed=True)
+        self.values = dict(self.package.initial(self.model, t0=self.t, params=self._params).values)
+
+    @property
+    def _params(self) -> dict[str, float]:
+        return {name: self.given[name] for name in self.model.parameter_names}
+
+    def value(self, name: str) -> float:
+        """The value of a parameter, of an input, or of an unknown at the time that is reached."""
+        if name in self.given or name == "time":
+            return float(self.given.get(name, self.t))
+        if name not in self.values:
+            # What events alone change stays within a step, where a polynomial would round it.
+            at = self.run if self.model.variables_by_name[name].discrete else self.point
+            row = min(np.searchsorted(at.t, self.point.t[-1]), len(at.t) - 1)
+            self.values[name] = float(at.values(name)[row])
+        return self.values[name]
+
+    def do_step(self, current_time: float, step_size: float) -> Any:
+        """Follow the model to the end of a step, or to that of its interval where no input can change it."""
+        from pythonfmu3 import Fmi3StepResult
+
+        t, slack = current_time + step_size, 1e-9 * step_size
+        has_ended = self.run is not None and self.run.t[-1] < self.aim
+        if self.aim < t - slack and not has_ended:
+            self.aim = t if self.inputs else max(t, self.model.interval[1])
+            self.run = self._following()
+        last = float(self.run.t[-1])
+        # Behind what happens at the very end of the step.
+        self.t, self.values, self.point = t, {}, self.run.at([min(np.nextafter(t, np.inf), last)])
+        return Fmi3StepResult(terminateSimulation=last < t - slack)
+
+    def _following(self) -> Any:
+        """The run that begins where the last one has ended, with what happens there behind it."""
+        texts, options = list(self.events), dict[str, Any](t0=self.t)
+        if self.inputs or self.run:
+            texts = [text.replace(TERMINAL, _NEVER) for text in texts]
+        if self.run:
+            t0 = float(self.run.t[-1])
+            texts = [_SAMPLE.sub(rf"(\g<0> and t > {t0!r})", text.replace(INITIAL, _NEVER)) for text in texts]
+            changed = {name: self.given[name] for name, old in self.inputs.items() if self.given[name] != old}
+            self.inputs |= changed
+            options = {"t0": t0, "u0": {name: self.run.values(name)[-1] for name in self.model.names}}
+            options["events"] = [f"{INITIAL}; {name} = {value!r}" for name, value in changed.items()]
+        self.model.events = tuple(texts)
+        settings = {"t_end": self.aim, "rtol": self.rtol, "params": self._params}
+        if not (run := self.package.solve(self.model, **settings, **options)).success:
+            raise SolveError(run.message)
+        return run
+
+
+@checked()
+def write_fmu(
+    model: Model, path: str | Path, *, outputs: Sequence[str] | None = None, rtol: float = 1e-6
+) -> Path:
+    """Write a model as a unit of FMI 3.0 for co-simulation, which needs this package where it is used.
+
+    Its inputs are the discrete unknowns that no event changes, ``input Real u`` in Modelica, which keep their
+    values within a step; parameters are set before the start.
+
+    Parameters
+    ----------
+    model : Model
+        The model, also a simplified or a reduced one.
+    path : path-like
+        File to write; ``.fmu`` is added if it is missing.
+    outputs : sequence of str, optional
+        Names of the unknowns that are outputs; all others than inputs if not given.
+    rtol : float
+        Relative tolerance of its runs.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be written, pythonfmu3 is missing, a parameter has no value, or the model has what
+        Modelica has not.
+
+    References
+    ----------
+    Modelica Association: Functional mock-up interface specification, version 3.0.2, 2024.
+
+    Examples
+    --------
+    >>> path = ds.write_fmu(ds.simplify("dc-motor").model, "motor.fmu", outputs=["load.phi"])
+    """
+    target, text = check_place(path, ".fmu"), modelica_text(model)
+    try:
+        from pythonfmu3 import FmuBuilder
+    except ImportError:
+        raise InputError("write_fmu needs the package pythonfmu3: pip install 'dae_sdc[fmu]'") from None
+    for name in outputs or ():
+        require_name("output", name, model.names)
+    for parameter in model.parameters_by_name.values():
+        parameter.required(model.name)
+    with TemporaryDirectory() as place:
+        script, source = Path(place, "slave.py"), Path(place, "model.mo")
+        source.write_text(text, encoding="utf-8")
+        about = {"outputs": tuple(model.names if outputs is None else outputs), "rtol": rtol}
+        name = re.sub(r"\W|^(?=\d)", "_", model.name, flags=re.ASCII)
+        script.write_text(_SLAVE.format(name=name, **about), encoding="utf-8")
+        # The exporter says by mistake that all steps have one size.
+        settings = {"canHandleVariableCommunicationStepSize": True}
+        unit = FmuBuilder.build_FMU(script, place, [source], **settings)
+        with replacing(target) as (file,):
+            file.write(unit.read_bytes())
+    return target
+
+
+def write_model(model: Model, path: str | Path) -> Path:
+    """Write a model in the form that the ending of a file says: a unit in .fmu, else flat Modelica."""
+    return (write_fmu if Path(path).suffix == ".fmu" else write_modelica)(model, path)
