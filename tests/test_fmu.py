@@ -43,8 +43,8 @@ class Tool:
 
     def begin(self, t: float, **values: float) -> None:
         self.slave.setup_experiment(t)
-        self.set(**values)
         self.slave.enter_initialization_mode()
+        self.set(**values)
         self.slave.exit_initialization_mode()
 
     def set(self, **values: float) -> None:
@@ -201,6 +201,15 @@ def test_a_unit_that_ends_its_run_says_so_and_keeps_its_values(tmp_path: Path) -
     tool.begin(0.0)
     assert [tool.step(t, 0.3) for t in (0.0, 0.3, 0.6)] == [False, True, True]
     assert tool.get("x") == pytest.approx([0.5], rel=1e-6)
+
+
+def test_values_at_the_start_follow_what_is_set_before_it(tmp_path: Path) -> None:
+    tool = Tool(unpacked(plant(), tmp_path))
+    tool.slave.setup_experiment(0.0)
+    tool.slave.enter_initialization_mode()
+    assert tool.get("y") == pytest.approx([1.0 + 3 * 0.5], rel=1e-14)
+    tool.set(u=2.0)
+    assert tool.get("x", "y") == pytest.approx([1.0, 7.0], rel=1e-14)
 
 
 def test_a_run_that_fails_is_an_error_of_the_unit(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Unit:
         def register(name: str, unit: str, causality: str, variability: str) -> None:
             about = {"causality": Fmi3Causality[causality], "variability": Fmi3Variability[variability]}
             about |= {"getter": partial(self.value, name), "description": unit or None}
-            about |= {"setter": partial(self.given.__setitem__, name)} if name in self.given else {}
+            about |= {"setter": partial(self._set, name)} if name in self.given else {}
             shown = name if _STRUCTURED.fullmatch(name) else f"'{name}'"
             self.register_variable(Float64(shown, **about), nested=False)
 
@@ -72,11 +72,9 @@ class Unit:
         for unknown in model.unknowns():
             if unknown.name in self.inputs:
                 register(unknown.name, unknown.unit, "input", "continuous")
-            else:
-                causality = "output" if unknown.name in self.outputs else "local"
-                register(
-                    unknown.name, unknown.unit, causality, "discrete" if unknown.discrete else "continuous"
-                )
+                continue
+            causality = "output" if unknown.name in self.outputs else "local"
+            register(unknown.name, unknown.unit, causality, "discrete" if unknown.discrete else "continuous")
         self.default_experiment = DefaultExperiment(*model.interval, model.dt, self.rtol)
 
     def setup_experiment(self, start_time: float) -> None:
@@ -90,6 +88,11 @@ class Unit:
             self.model.start(name, self.given[name], fixed=True)
         self.values = dict(self.package.initial(self.model, t0=self.t, params=self._params).values)
 
+    def _set(self, name: str, value: float) -> None:
+        self.given[name] = value
+        if self.run is None:
+            self.values = {}
+
     @property
     def _params(self) -> dict[str, float]:
         return {name: self.given[name] for name in self.model.parameter_names}
@@ -98,6 +101,8 @@ class Unit:
         """The value of a parameter, of an input, or of an unknown at the time that is reached."""
         if name in self.given or name == "time":
             return float(self.given.get(name, self.t))
+        if self.run is None and not self.values:
+            self.exit_initialization_mode()
         if name not in self.values:
             # What events alone change stays within a step, where a polynomial would round it.
             at = self.run if self.model.variables_by_name[name].discrete else self.point
@@ -122,9 +127,9 @@ class Unit:
     def _following(self) -> Any:
         """The run that begins where the last one has ended, with what happens there behind it."""
         texts, options = list(self.events), dict[str, Any](t0=self.t)
-        if self.inputs or self.run:
+        if self.inputs or self.run is not None:
             texts = [text.replace(TERMINAL, _NEVER) for text in texts]
-        if self.run:
+        if self.run is not None:
             t0 = float(self.run.t[-1])
             texts = [_SAMPLE.sub(rf"(\g<0> and t > {t0!r})", text.replace(INITIAL, _NEVER)) for text in texts]
             changed = {name: self.given[name] for name, old in self.inputs.items() if self.given[name] != old}
