@@ -120,6 +120,8 @@ class Unit:
             self.aim = t if self.inputs else max(t, self.model.interval[1])
             self.run = self._following()
         last = float(self.run.t[-1])
+        if last < t - slack and not self.run.success:
+            raise SolveError(self.run.message)
         # Behind what happens at the very end of the step.
         self.t, self.values, self.point = t, {}, self.run.at([min(np.nextafter(t, np.inf), last)])
         return Fmi3StepResult(terminateSimulation=last < t - slack)
@@ -138,9 +140,7 @@ class Unit:
             options["events"] = [f"{INITIAL}; {name} = {value!r}" for name, value in changed.items()]
         self.model.events = tuple(texts)
         settings = {"t_end": self.aim, "rtol": self.rtol, "params": self._params}
-        if not (run := self.package.solve(self.model, **settings, **options)).success:
-            raise SolveError(run.message)
-        return run
+        return self.package.solve(self.model, **settings, **options)
 
 
 @checked()
