@@ -342,7 +342,7 @@ def test_the_outline_of_a_text_has_its_classes_whatever_is_in_them() -> None:
         "Parts.Whole.S": True,
     }
     assert outline.conditions == {"on", "y"}
-    assert [*outline.annotations] == ["Parts.Whole"]
+    assert [path for path, each in outline.classes.items() if each.annotations] == ["Parts.Whole"]
     outline.check()
     with pytest.raises(InputError, match=r"parts.mo:11: Steady has no off"):
         Outline(Source(REPLACED.replace("on = false);", "off = false);"), "parts.mo")).check()

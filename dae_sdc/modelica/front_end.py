@@ -30,12 +30,12 @@ Node: TypeAlias = dict[str, Any]  # A part of rumoca's form, mostly with its kin
 # What operators are in a text.
 _OPERATORS: Final = dict(
     zip(
-        "Add AddElem Sub SubElem Mul MulElem Div DivElem Exp ExpElem And Or Lt Le Gt Ge Eq Neq".split(),
-        "+ + - - * .* / / ^ .^ and or < <= > >= == <>".split(),
+        "Add AddElem Sub SubElem Mul MulElem Div DivElem Exp ExpElem And Or Lt Le Gt Ge Eq Neq Not Minus "
+        "DotMinus Plus DotPlus".split(),
+        "+ + - - * .* / / ^ .^ and or < <= > >= == <> not - - + +".split(),
         strict=True,
     )
 )
-_SIGNS: Final = {"Not": "not", "Minus": "-", "DotMinus": "-", "Plus": "+", "DotPlus": "+"}
 _TYPES: Final = ("Real", "Integer", "Boolean", "String")
 _DERIVED: Final = re.compile(r"[\w']+\s*=\s*der\b")
 _ASSERTS: Final = re.compile("assert|terminate")
@@ -122,9 +122,8 @@ def flattened(
 ) -> tuple[ClassDefinition, set[str]]:
     """The flat class of a model, behind whose text there are all others, and parameters it has put in."""
     forms = compiled(outline, name, libraries, lambda it: (it.to_dict("flat"), it.to_dict("dae")), numbers)
-    flat, files = forms[0], forms[1]["source_map"]["files"]
-    source, finals = outline.source, flat["variable_final_flags"]
-    tree = _Tree(source, flat, files)
+    (flat, equations), source = forms, outline.source
+    finals, tree = flat["variable_final_flags"], _Tree(source, flat, equations["source_map"]["files"])
     definition = tree.definition(name)
     tree.require_asserts()
     definition.annotations = tree.annotations(name)
@@ -173,7 +172,6 @@ class _Tree:
         self._ends = {k: [*accumulate(len(c.encode()) for c in t)] for k, _, t in files if not t.isascii()}
         self._whole = ""  # The component whose declaration, or equation, is read.
         self.places: set[int] = set()  # Those of what was read.
-        self._literals: dict[str, int] = flat["enum_literal_ordinals"]
         self._connectors = defaultdict[str, dict[str, bool]](dict)  # What each has, and whether it is a flow.
         for name, variable in flat["variables"].items():
             whole, _, word = name.rpartition(".")
@@ -208,8 +206,8 @@ class _Tree:
         annotations: dict[str, Modification] = {}
         for number, file, text in self.files:
             if name.startswith(_around(text)) and f"end {name.rpartition('.')[2]}" in text:
-                read = Outline(Source(text, file)).annotations.get(name.removeprefix(_around(text)), {})
-                annotations |= syntax.moved(read, self._begins[number])
+                read = Outline(Source(text, file)).classes.get(name.removeprefix(_around(text)))
+                annotations |= syntax.moved(read.annotations if read else {}, self._begins[number])
         return annotations
 
     def definition(self, name: str) -> ClassDefinition:
@@ -220,11 +218,9 @@ class _Tree:
         for function in flat["functions"].values():
             root.classes[function["name"]] = self.function(function, root)
         definition.elements = [self.component(item) for item in flat["variables"].values()]
-        asserts = map(self.assertion, flat["assert_equations"])
-        definition.equations = [*self.equations(""), *asserts, *map(self.when, flat["when_chains"])]
+        definition.equations = [*self.equations(""), *map(self.when, flat["when_chains"])]
         definition.algorithms = [self.read(item["statements"]) for item in flat["algorithms"]]
-        asserts = map(self.assertion, flat["initial_assert_equations"])
-        definition.initial = [*self.equations("initial_"), *asserts]
+        definition.initial = self.equations("initial_")
         for item in flat["initial_algorithms"]:
             definition.initial.append(syntax.Algorithm(self.at(item), self.read(item["statements"])))
         return definition
@@ -306,7 +302,7 @@ class _Tree:
                 size *= (each["upper"] - each["lower"]) // each["step"] + 1
             body = [self.equation({**loop, "residual": part}) for part in loop["template"]["body"]]
             equations[first : first + size] = [syntax.For(at, indices, body)]
-        return equations
+        return [*equations, *map(self.assertion, self.flat[f"{section}assert_equations"])]
 
     def equation(self, item: Node) -> syntax.Equal | syntax.Connect:
         origin, residual = item["origin"], item["residual"]
@@ -365,9 +361,11 @@ class _Tree:
                 return make(at, *(self.read(item[word], at) for word in words))
         self.source.fail(at, f"{kind} of rumoca is not understood here; write it in another way")
 
-    def binary(self, item: Node) -> Expression:
-        at, precedence, left = self.at(item), OPERATORS[_OPERATORS[item["op"]]], {"Binary": item}
-        parts = list[tuple[str, Node]]()
+    def operation(self, item: Node) -> Expression:
+        at, sign = self.at(item), _OPERATORS[item["op"]]
+        if "lhs" not in item:
+            return syntax.Operation(at, PREFIXES[sign], [(sign, self.read(item["rhs"]))])
+        precedence, left, parts = OPERATORS[sign], {"Binary": item}, list[tuple[str, Node]]()
         # All operands stand in one list, as the parser leaves them.
         while (inner := left.get("Binary")) and OPERATORS[sign := _OPERATORS[inner["op"]]] is precedence:
             parts.insert(0, (sign, inner["rhs"]))
@@ -376,10 +374,6 @@ class _Tree:
                 break
         parts.insert(0, ("", left))
         return syntax.Operation(at, precedence, [(sign, self.read(part)) for sign, part in parts])
-
-    def unary(self, item: Node) -> Expression:
-        sign = _SIGNS[item["op"]]
-        return syntax.Operation(self.at(item), PREFIXES[sign], [(sign, self.read(item["rhs"]))])
 
     def literal(self, item: Node) -> Expression:
         at = self.at(item)
@@ -394,10 +388,10 @@ class _Tree:
 
     def reference(self, item: Node) -> Expression:
         at, word = self.at(item), item["name"]["name"]
-        if word in self._literals and not item["subscripts"]:
+        if word in self.flat["enum_literal_ordinals"] and not item["subscripts"]:
             if word.startswith("AssertionLevel."):
                 return syntax.Text(at, word)
-            return syntax.Number(at, str(self._literals[word]))
+            return syntax.Number(at, str(self.flat["enum_literal_ordinals"][word]))
         *around, last = [word] if word in self.flat["variables"] else word.split(".")  # before fields
         return Name(at, [*((each, []) for each in around), (last, self.read(item["subscripts"]))])
 
@@ -437,8 +431,7 @@ class _Tree:
 
 # What is read in a way of its own, by its kind.
 _READERS: Final[dict[str, Callable[[_Tree, Node], Any]]] = {
-    "Binary": _Tree.binary,
-    "Unary": _Tree.unary,
+    **dict.fromkeys(("Binary", "Unary"), _Tree.operation),
     "Literal": _Tree.literal,
     "VarRef": _Tree.reference,
     "FunctionCall": _Tree.function_call,
@@ -450,9 +443,6 @@ _READERS: Final[dict[str, Callable[[_Tree, Node], Any]]] = {
     ),
     "Expr": lambda tree, item: tree.read(item["expr"]),
     "Tuple": lambda tree, item: syntax.Results(tree.at(item), [*map(tree.read, item["elements"])]),
-    "FieldAccess": lambda tree, item: syntax.Selected(
-        tree.at(item), tree.read(item["base"]), [(item["field"], [])]
-    ),
 }
 # Every other kind with the nodes that it may become, each with the parts of rumoca's form in its order.
 _FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
@@ -460,6 +450,7 @@ _FORMS: Final[dict[str, list[tuple[Any, ...]]]] = {
     "Conditional": [(syntax.If, "branches", "else_branch")],
     "Range": [(lambda at, *bounds: syntax.Range(at, [*filter(None, bounds)]), "start", "step", "end")],
     "ArrayComprehension": [(lambda at, part, *each: syntax.Array(at, [part], *each), "expr", "indices")],
+    "FieldAccess": [(lambda at, base, name: syntax.Selected(at, base, name.parts), "base", "field")],
     "FunctionCallOutputs": [
         (lambda at, outputs, call: syntax.Equal(at, syntax.Results(at, outputs), call), "outputs", "function")
     ],

@@ -25,32 +25,22 @@ class Outline:
         self.library = Library(ClassParser(source, lenient=True).file(), source)
         self.classes = self.library.classes()
         self.models = self.library.models()
-        components = [part for each in self.classes.values() for part in each.elements]
-        conditions = [part for each in components for part in parts_of(each.condition)]
+        conditions = parts_of([part.condition for each in self.classes.values() for part in each.elements])
         # The names in conditions of components.
         self.conditions = {word for part in conditions if isinstance(part, Name) for word, _ in part.parts}
         for part in parts_of(self.library.root):
-            self._require_size(part)
+            sizes = list[Any]()
+            if isinstance(part, Name):
+                sizes = [item for _, subscripts in part.parts for item in subscripts]
+            elif isinstance(part, syntax.Component | syntax.Range):
+                sizes = part.sizes if isinstance(part, syntax.Component) else part.bounds[1:]
+            for size in sizes:  # What is too large would end the process inside of rumoca.
+                if isinstance(size, syntax.Number) and float(size.text) > MOST_ELEMENTS:
+                    source.fail(size.at, f"a size of {size.text}; at most {MOST_ELEMENTS} are read")
         for definition in self.classes.values():
             for element in definition.extended() if definition.kind in MODELS else ():
                 if str(element.type) in BASIC:
                     self.source.fail(element.at, f"{element.type} cannot be extended; extend a model")
-
-    @property
-    def annotations(self) -> dict[str, dict[str, Modification]]:
-        """The annotations of the classes that have some."""
-        return {path: each.annotations for path, each in self.classes.items() if each.annotations}
-
-    def _require_size(self, part: Any) -> None:
-        """Refuse what is so large that it would end the process inside of rumoca."""
-        sizes = list[Any]()
-        if isinstance(part, Name):
-            sizes = [item for _, subscripts in part.parts for item in subscripts]
-        elif isinstance(part, syntax.Component | syntax.Range):
-            sizes = part.sizes if isinstance(part, syntax.Component) else part.bounds[1:]
-        for size in sizes:
-            if isinstance(size, syntax.Number) and float(size.text) > MOST_ELEMENTS:
-                self.source.fail(size.at, f"a size of {size.text}; at most {MOST_ELEMENTS} are read")
 
     def check(self) -> None:
         """Refuse modifications of what is not there, which rumoca passes over."""
@@ -59,14 +49,12 @@ class Outline:
                 self._check(element.type, definition, element.modification)
 
     def _check(self, kind: Name, definition: ClassDefinition, change: Modification | None) -> None:
-        members = None if change is None else self._members(self.library.find(kind, definition))
-        if change is None or members is None:
-            return
-        for word, part in change.parts.items():
-            if word not in members:
-                self.source.fail(part.at, f"{kind} has no {word}{similar(word, members)}")
-            if (inner := members[word]) is not None:
-                self._check(inner[0], inner[1], part)
+        if change and (members := self._members(self.library.find(kind, definition))) is not None:
+            for word, part in change.parts.items():
+                if word not in members:
+                    self.source.fail(part.at, f"{kind} has no {word}{similar(word, members)}")
+                if (inner := members[word]) is not None:
+                    self._check(*inner, part)
 
     def _members(self, base: ClassDefinition | str | None) -> _Members | None:
         """What a class has, with the class of each component and where it is declared; None if not known."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from dae_sdc.modelica import syntax
 from dae_sdc.modelica.arithmetic import FUNCTIONS
-from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Token, Words, shown
-
-_Part = TypeVar("_Part")
+from dae_sdc.modelica.syntax import REFUSED_CALLS, Operation, Precedence, Words, shown
 
 PAIRS: Final = (Precedence.COMPARISON, Precedence.POWER)  # Whose operators have two operands.
 OPERATORS: Final = {
@@ -22,6 +20,8 @@ OPERATORS: Final = {
     **dict.fromkeys(("^", ".^"), Precedence.POWER),
 }
 PREFIXES: Final = {"not": Precedence.NOT, **dict.fromkeys(("-", "+", ".-", ".+"), Precedence.SUM)}
+# Only scalars are divisors, so that ./ is the same as /; the dots of .* and .^ are kept.
+_DOTTED: Final = {".-": "-", ".+": "+", "./": "/"}
 
 
 class ExpressionParser(Words):
@@ -32,59 +32,55 @@ class ExpressionParser(Words):
     def expression(self) -> syntax.Expression:
         """An if-expression, a range, or operators and operands."""
         self.deeper()
-        value = self._choice() if self.now.text == "if" and self.now.kind == "word" else self._simple()
+        at, branches = self.now.at, []
+        # A chain of if-expressions becomes one choice, without recursion.
+        while self.takes("if"):
+            branches += self.branches("elseif", self.expression)
+            self.need("else", "of an if-expression; it needs a value for all cases")
+        value = syntax.If(at, branches, self.expression()) if branches else self._operation()
         if self.takes(":"):
-            bounds = [value, self._simple()]
+            bounds = [value, self._operation()]
             if self.takes(":"):
-                bounds.append(self._simple())
+                bounds.append(self._operation())
             value = syntax.Range(value.at, bounds)
         self.depth -= 1
         return value
 
-    def branches(self, again: str, part: Callable[[], _Part]) -> list[tuple[syntax.Expression, _Part]]:
+    def branches(self, again: str, part: Callable[[], Any]) -> list[tuple[syntax.Expression, Any]]:
         """Conditions with what stands behind each of them, the further ones behind the word ``again``."""
-        branches: list[tuple[syntax.Expression, _Part]] = []
+        branches: list[tuple[syntax.Expression, Any]] = []
         while not branches or self.takes(again):
             condition = self.expression()
             self.need("then", "behind a condition")
             branches.append((condition, part()))
         return branches
 
-    def _choice(self) -> syntax.If:
-        at, branches = self.now.at, list[tuple[syntax.Expression, syntax.Expression]]()
-        # A chain of if-expressions becomes one choice, without recursion.
-        while self.takes("if"):
-            branches += self.branches("elseif", self.expression)
-            self.need("else", "of an if-expression; it needs a value for all cases")
-        return syntax.If(at, branches, self.expression())
-
-    def _simple(self) -> syntax.Expression:
-        """Operators and their operands; only brackets and calls recurse."""
-        operands: list[syntax.Expression] = []
-        pending: list[tuple[Precedence, Token]] = []
-        while True:
-            token = self.now
-            prefix = PREFIXES.get(token.text, Precedence.NONE)
-            if prefix is Precedence.NOT and pending and pending[-1][0] > prefix:
+    def _operation(self, least: Precedence = Precedence.NONE) -> syntax.Expression:
+        """An operand, with the operators behind it that bind more strongly than another one."""
+        _, text, at = self.now
+        if text not in PREFIXES:
+            whole = self._primary()
+        else:
+            prefix = PREFIXES[text]
+            if prefix is Precedence.NOT and least > prefix:
                 self.fail("not behind an operator; put it in brackets")
-            if prefix is Precedence.SUM and pending and pending[-1][0] >= prefix:
-                self.fail(f"{token.text} behind {pending[-1][1].text}; put what has a sign in brackets")
-            if prefix:
-                # A token of another kind, because a sign has one operand and a sum has two.
-                pending.append((prefix, Token("prefix", token.text, self.take().at)))
-                continue
-            operands.append(self._primary())
-            level = OPERATORS.get(self.now.text, Precedence.NONE)
+            if prefix is Precedence.SUM and least >= prefix:
+                self.fail(f"{text} behind {self.tokens[self.p - 1].text}; put what has a sign in brackets")
+            self.take()
+            whole = Operation(at, prefix, [(_DOTTED.get(text, text), self._operation(prefix))])
+        operator = ""
+        while (level := OPERATORS.get(self.now.text, Precedence.NONE)) > least:
             if self.now.text == "*" and self.behind.text == "*":
                 self.fail("** is no operator of Modelica; write ^")
-            while pending and pending[-1][0] >= level:
-                before = pending.pop()
-                if before[0] == level and level in PAIRS:
-                    self.fail(f"{self.now.text} behind {before[1].text}; use brackets")
-                _apply(*before, operands)
-            if not level:
-                return operands[0]
-            pending.append((level, self.take()))
+            if level in PAIRS and OPERATORS.get(operator) is level:
+                self.fail(f"{self.now.text} behind {operator}; use brackets")
+            operator = self.take().text
+            part = _DOTTED.get(operator, operator), self._operation(level)
+            if isinstance(whole, Operation) and whole.precedence is level and level not in PAIRS:
+                whole.parts.append(part)
+            else:
+                whole = Operation(whole.at, level, [("", whole), part])
+        return whole
 
     def _primary(self) -> syntax.Expression:
         kind, text, at = token = self.now
@@ -108,9 +104,7 @@ class ExpressionParser(Words):
             self.close(")", at)
             if len(items) > 1:
                 return syntax.Results(at, items)
-            (inner,) = items
-            if self.now.text in "[.":
-                return self._selected(at, inner)
+            inner = self._selected(at, items[0])
             # A sum or product in brackets is one term, to which terms after the brackets are not appended.
             if isinstance(inner, Operation) and inner.precedence in (Precedence.SUM, Precedence.PRODUCT):
                 return Operation(at, Precedence.SUM, [("", inner)])
@@ -124,7 +118,7 @@ class ExpressionParser(Words):
             rows = self.listed(lambda: self.listed(self.expression), ";")
             self.close("]", at)
             return syntax.Matrix(at, rows)
-        if text == "end" and kind == "word" and self.in_subscripts:
+        if text == "end" and self.in_subscripts:
             return syntax.Name(at, [(self.take().text, [])])
         self.refuse()
         self.fail(f"an expression is missing before {shown(token)}")
@@ -222,36 +216,18 @@ class ExpressionParser(Words):
         return subscripts
 
 
-def _apply(precedence: Precedence, token: Token, operands: list[syntax.Expression]) -> None:
-    """Replace the last operands by the operation of an operator with these operands."""
-    right = operands.pop()
-    # Only scalars are divisors, so that ./ is the same as /; the dots of .* and .^ are kept.
-    sign = token.text if token.text in (".*", ".^") else token.text.removeprefix(".")
-    if token.kind == "prefix":
-        operands.append(Operation(token.at, precedence, [(sign, right)]))
-        return
-    left = operands[-1]
-    if isinstance(left, Operation) and left.precedence is precedence and precedence not in PAIRS:
-        left.parts.append((sign, right))
-    else:
-        operands[-1] = Operation(left.at, precedence, [("", left), (sign, right)])
-
-
-_ENDS: Final = ("elsewhen", "elseif", "else", "end")  # What ends the equations inside of another one.
-
-
 class EquationParser(ExpressionParser):
     """Parser of the equations in a section of a class, or of the statements of an algorithm."""
 
     in_algorithm = in_initial = in_when = False
 
-    def equations(self, ends: tuple[str, ...] = _ENDS) -> list[Any]:
-        """Equations or statements up to one of the words ``ends``, which is not taken."""
+    def equations(self, ends: tuple[str, ...] = ("elsewhen", "elseif", "else", "end")) -> list[Any]:
+        """Equations or statements up to one of some words, which is not taken; by default the inner ones."""
         equations: list[Any] = []
         while self.now.kind != "end":
             # The function initial() is no section.
             is_section = self.now.text != "initial" or self.behind.text in ("equation", "algorithm")
-            if self.now.kind == "word" and self.now.text in ends and is_section:
+            if self.now.text in ends and is_section:
                 break
             equations.append(self._equation())
             self.skip_annotation()
@@ -273,7 +249,7 @@ class EquationParser(ExpressionParser):
             return syntax.Equal(at, call.arguments[0], call.arguments[1], reinit=True)
         if self.in_when and text in ("when", "connect") and not self.lenient:
             self.fail(f"{text} in a when-equation is not understood; write it around or behind it")
-        if self.now.kind == "word" and text in ("if", "for", "when", "while"):
+        if text in ("if", "for", "when", "while"):
             self.deeper()
             self.take()
             whole = self._nested(at, text)
@@ -369,24 +345,21 @@ class ClassParser(EquationParser):
 
     def _class(self, parent: syntax.ClassDefinition) -> None:
         self.deeper()
-        partial = False
-        token = Token("", "", 0)
+        words = [""]
         while self.now.text in _CLASS_PREFIXES:
             self.refuse()
-            token = self.take()
-            partial = token.text == "partial" or partial
+            words.append(self.take().text)
         if self.now.text in CLASSES:
-            token = self.take()
-        elif not self.lenient or token.text != "operator":  # whose functions are in a class without a kind
+            words.append(self.take().text)
+        elif not self.lenient or words[-1] != "operator":  # whose functions are in a class without a kind
             self.refuse()
             self.fail(f"a class is missing before {shown(self.now)}; write model NAME ... end NAME;")
-        extends_itself = self.now.text == "extends"
+        at, extends_itself = self.now.at, self.takes("extends")
         if extends_itself and not self.lenient:
-            self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
-        self.takes("extends")
+            self.fail("a class that extends itself is not understood; write extends BASE; in a new class", at)
         at = self.now.at
-        name = syntax.spelled(self.parts(what=f"the name of a {token.text}"))  # with dots in flat texts
-        definition = syntax.ClassDefinition(at, token.text, name, partial=partial, parent=parent)
+        name = syntax.spelled(self.parts(what=f"the name of a {words[-1]}"))  # with dots in flat texts
+        definition = syntax.ClassDefinition(at, words[-1], name, partial="partial" in words, parent=parent)
         if self.takes("="):
             at, (causality, flow) = self.now.at, self._prefixes("causality", "flow")
             base, sizes = self._type(definition)
@@ -406,9 +379,7 @@ class ClassParser(EquationParser):
             definition.description = self.note()
             if definition.description.startswith("Automatically generated record constructor"):
                 definition.kind = "record"
-            self._elements(definition)
-            while self.now.text in _SECTIONS and self.now.text != "end" and self.now.kind == "word":
-                self._section(definition)
+            self._body(definition)
             if not self.takes("end"):
                 self.refuse()
                 self.fail(f"an equation or end {name} is missing before {shown(self.now)}")
@@ -419,33 +390,44 @@ class ClassParser(EquationParser):
             counts = Counter(item.name for item in definition.elements)
             for item in definition.elements:
                 # Flat texts declare the elements of an array one by one, with subscripts in the names.
-                if counts[item.name] > 1 and item.sizes:
-                    if all(isinstance(size, syntax.Number) for size in item.sizes):
-                        item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []
+                if counts[item.name] > 1 and all(isinstance(size, syntax.Number) for size in item.sizes):
+                    item.name, item.sizes = syntax.spelled([(item.name, item.sizes)]), []
         if parent.classes.setdefault(name, definition) is not definition and not self.lenient:
             self.fail(f"there are two classes named {name} here; rename or remove one", definition.at)
         self.depth -= 1
 
-    def _section(self, definition: syntax.ClassDefinition) -> None:
-        at = self.now.at
-        if self.now.text == "annotation":
-            self._annotation(definition)
-            self.need(";", "behind an annotation")
-            self._elements(definition)
-        elif self.takes("public", "protected"):
-            self._elements(definition)
-        elif self.takes("external"):
-            self._external(definition)
-        else:
-            self.in_initial, self.in_algorithm = self.takes("initial"), self.takes("algorithm")
-            if not self.in_algorithm:
-                self.need("equation", "behind initial")
-            body: list[Any] = self.equations(_SECTIONS)
-            if self.in_algorithm:
-                body = [syntax.Algorithm(at, body) if self.in_initial else body]
-            into = definition.algorithms if self.in_algorithm else definition.equations
-            (definition.initial if self.in_initial else into).extend(body)
-            self.in_algorithm = self.in_initial = False
+    def _body(self, definition: syntax.ClassDefinition) -> None:
+        """The declarations, sections and annotations of a class, up to its end."""
+        while self.now.text not in ("end", "the end of the text"):
+            at = self.now.at
+            if self.now.text == "annotation":
+                self._annotation(definition)
+                self.need(";", "behind an annotation")
+            elif self.takes("external"):
+                self._external(definition)
+                if self.now.text not in _SECTIONS:  # No declaration follows it.
+                    return
+            elif self.now.text in ("initial", "equation", "algorithm"):
+                self.in_initial, self.in_algorithm = self.takes("initial"), self.takes("algorithm")
+                if not self.in_algorithm:
+                    self.need("equation", "behind initial")
+                body: list[Any] = self.equations(_SECTIONS)
+                if self.in_algorithm:
+                    body = [syntax.Algorithm(at, body) if self.in_initial else body]
+                into = definition.algorithms if self.in_algorithm else definition.equations
+                (definition.initial if self.in_initial else into).extend(body)
+                self.in_algorithm = self.in_initial = False
+            elif not self.takes("public", "protected"):
+                if self.lenient and self.takes("import"):
+                    while self.now.text not in (";", "the end of the text"):
+                        self.take()
+                elif self.takes("extends"):
+                    extended = syntax.Component(at, "", self.name(), [], self.modifications())
+                    definition.elements.append(extended)
+                    self.skip_annotation()
+                else:
+                    self._element(definition)
+                self.need(";", "behind a declaration")
 
     def _external(self, definition: syntax.ClassDefinition) -> None:
         """What an external function is: that of the language, as "builtin", or an elementary one of C."""
@@ -462,25 +444,11 @@ class ClassParser(EquationParser):
                 definition.built_in = definition.name == str(right.function)
                 definition.algorithms.append([equation])
                 definition.external = False
-        while self.now.text != ";" and self.now.kind != "end":
+        while self.now.text not in (";", "the end of the text"):
             self.take()
         self.need(";", "behind an external function")
 
     # Declarations
-
-    def _elements(self, definition: syntax.ClassDefinition) -> None:
-        while self.now.kind != "end" and self.now.text not in _SECTIONS:
-            at = self.now.at
-            if self.lenient and self.takes("import"):
-                while self.now.text not in (";", "the end of the text"):
-                    self.take()
-            elif self.takes("extends"):
-                extended = syntax.Component(at, "", self.name(), [], self.modifications())
-                definition.elements.append(extended)
-                self.skip_annotation()
-            else:
-                self._element(definition)
-            self.need(";", "behind a declaration")
 
     def _constraint(self) -> None:
         """Take what constrains another class in the place of this one, as rumoca understands it."""
@@ -499,7 +467,7 @@ class ClassParser(EquationParser):
         self._replaces()
         final = self.takes("final")
         self._replaces()
-        if self.now.kind == "word" and self.now.text in (*CLASSES, *_CLASS_PREFIXES):
+        if self.now.text in (*CLASSES, *_CLASS_PREFIXES):
             self._class(definition)
             return
         variability, causality, flow = self._prefixes("variability", "causality", "flow")

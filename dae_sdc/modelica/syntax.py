@@ -234,7 +234,7 @@ class Words:
 def shown(token: Token) -> str:
     """The text of a word in messages."""
     text = token.text if len(token.text) <= 40 else f"{token.text[:36]} ..."
-    return f"'{text}'" if token.kind in ("sign", "prefix") else text
+    return f"'{text}'" if token.kind == "sign" else text
 
 
 @dataclass_transform(eq_default=False)
@@ -319,17 +319,8 @@ class Call(Expression):
     named: dict[str, Expression]
 
 
-class Precedence(IntEnum):
-    """Precedence of an operator; higher binds more strongly."""
-
-    NONE = 0
-    OR = 1
-    AND = 2
-    NOT = 3
-    COMPARISON = 4
-    SUM = 5
-    PRODUCT = 6
-    POWER = 7
+# Precedence of an operator; what comes later binds more strongly.
+Precedence = IntEnum("Precedence", "NONE OR AND NOT COMPARISON SUM PRODUCT POWER", start=0)
 
 
 class Operation(Expression):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -18,61 +18,50 @@ from dae_sdc.modelica.values import Values
 # What lies between the points of a table, and what beyond its ends, in the order of the library.
 _SMOOTHNESS: Final = ("linear", "akima", "constant", "fritsch-butland", "steffen", "makima")
 _EXTRAPOLATION: Final = ("hold", "linear", "periodic", "refuse")
+_STRAIGHT: Final = ("linear", "constant")
 _NUMBER: Final = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?:[\s,;]+|$)"
 
 
-class _Table:
-    """The functions of one variable that a call asks for, by the kind of their pieces."""
-
-    def __init__(self, values: Values, call: Call, scope: Scope, form: Sequence[Any]) -> None:
-        self.values, self.at, self.graph = values, call.at, values.graph
-        kinds = [values.whole(each, call.at, "the form of a table") - 1 for each in form]
-        self.kind, self.outside = _SMOOTHNESS[kinds[0]], _EXTRAPOLATION[kinds[1]]
-        self.is_straight = self.kind in ("linear", "constant")
-        self.jumps = self.is_straight and str(call.function).endswith("OfTime")
-        self.shown = (scope.instance and scope.instance.shown) or str(call.arguments[-3]).rpartition(".")[0]
-
-    def value(self, places: list[int], heights: list[int], number: int) -> int:
-        """The value at a number, which follows what parameters the points of straight pieces have."""
-        values, at, graph, outside = self.values, self.at, self.graph, self.outside
-        spots = [values.numeric(each, at, "a place in a table") for each in places]
-        if not spots or any(b < a or (b == a and not self.jumps) for a, b in pairwise(spots)):
-            values.fail(at, "the places in a table must increase; sort them and remove equal ones")
-        if spots[0] == spots[-1]:
-            return heights[-1]
-        if outside == "refuse":
-            within = [graph.compared(">=", number, places[0]), graph.compared("<=", number, places[-1])]
-            about = {"terminal": True, "message": f"the table {self.shown} ends", "success": False}
-            values.require(at, graph.joined(True, within), about)
-        elif outside == "periodic":
-            width, outside = graph.sub(places[-1], places[0]), "hold"
-            turns = graph.call(Op.FLOOR, graph.divided(graph.sub(number, places[0]), width))
-            number = graph.sub(number, graph.mul(width, turns))
-        if self.is_straight:
-            return node_of(
-                graph, in_pieces(Scalar(graph, number), *self._lines(spots, places, heights, outside))
-            )
-        values.structural.update(values.names_in(*places, *heights))
-        tops = [values.numeric(each, at, "a value in a table") for each in heights]
-        if self.outside == "periodic":  # so that its slopes are so, too
-            period = spots[-1] - spots[0]
-            spots = [*(x - period for x in spots[-4:-1]), *spots, *(x + period for x in spots[1:4])]
-            tops = [*tops[-4:-1], *tops, *tops[1:4]]
-        return node_of(graph, LookupTable(spots, tops, self.kind, outside)(Scalar(graph, number)))
-
-    def _lines(self, spots: list[float], places: list[int], heights: list[int], outside: str) -> Any:
-        """Lines, or steps, between points; where a place stands twice, its last value counts."""
-        points: list[list[Any]] = [[Scalar(self.graph, each) for each in row] for row in (places, heights)]
-        x, y = points
+def _value(
+    values: Values, call: Call, scope: Scope, form: tuple[str, str], points: list[list[int]], number: int
+) -> int:
+    """The value of a table at a number, which follows what parameters the points of straight pieces have."""
+    at, graph, (kind, outside), (places, heights) = call.at, values.graph, form, points
+    is_straight, is_periodic = kind in _STRAIGHT, outside == "periodic"
+    jumps = is_straight and str(call.function).endswith("OfTime")
+    spots = [values.numeric(each, at, "a place in a table") for each in places]
+    if not spots or any(b < a or (b == a and not jumps) for a, b in pairwise(spots)):
+        values.fail(at, "the places in a table must increase; sort them and remove equal ones")
+    if spots[0] == spots[-1]:
+        return heights[-1]
+    if outside == "refuse":
+        shown = (scope.instance and scope.instance.shown) or str(call.arguments[-3]).rpartition(".")[0]
+        within = [graph.compared(">=", number, places[0]), graph.compared("<=", number, places[-1])]
+        about = {"terminal": True, "message": f"the table {shown} ends", "success": False}
+        values.require(at, graph.joined(True, within), about)
+    elif is_periodic:
+        width, outside = graph.sub(places[-1], places[0]), "hold"
+        turns = graph.call(Op.FLOOR, graph.divided(graph.sub(number, places[0]), width))
+        number = graph.sub(number, graph.mul(width, turns))
+    if is_straight:
+        # Lines, or steps, between points; where a place stands twice, its last value counts.
+        x, y = (list[Any](map(partial(Scalar, graph), row)) for row in points)
         wide = [k for k, (a, b) in enumerate(pairwise(spots)) if b > a]
         slopes = [(y[k + 1] - y[k]) / (x[k + 1] - x[k]) for k in wide]
-        steps = self.kind == "constant"
+        steps = kind == "constant"
         inner = [[y[k] for k in wide], [0 * slope for slope in slopes] if steps else slopes]
         goes_on = steps and outside == "linear"
         meet, rows = pieces_of([*(x[k] for k in wide), x[-1]], y, inner, "hold" if goes_on else outside)
         if goes_on:
             rows[2][0], rows[2][-1] = slopes[0], slopes[-1]
-        return meet, rows
+        return node_of(graph, in_pieces(Scalar(graph, number), meet, rows))
+    values.structural.update(values.names_in(*places, *heights))
+    tops = [values.numeric(each, at, "a value in a table") for each in heights]
+    if is_periodic:  # so that its slopes are so, too
+        period = spots[-1] - spots[0]
+        spots = [*(x - period for x in spots[-4:-1]), *spots, *(x + period for x in spots[1:4])]
+        tops = [*tops[-4:-1], *tops, *tops[1:4]]
+    return node_of(graph, LookupTable(spots, tops, kind, outside)(Scalar(graph, number)))
 
 
 def of_table(values: Values, item: Call, scope: Scope) -> int:
@@ -84,19 +73,20 @@ def of_table(values: Values, item: Call, scope: Scope) -> int:
     elif rows[0][0] == values.graph.number("1e60"):
         values.fail(at, "a table must have rows of x and y, [x1, y1; x2, y2; ...]")
     rows = [[values.as_number(each, at) for each in row] for row in rows]
-    table, x = _Table(values, item, scope, form), values.as_number(number, at)
+    kinds = [values.whole(each, at, "the form of a table") - 1 for each in form]
+    kind, x = _SMOOTHNESS[kinds[0]], values.as_number(number, at)
+    table = partial(_value, values, item, scope, (kind, _EXTRAPOLATION[kinds[1]]))
     if not str(item.function).endswith("2"):
         k = values.whole(second, at, "the column of a table")
         if not 1 <= k <= len(rows[0]):
             values.fail(at, f"a table has columns 1 to {len(rows[0])}; there is no element {k}")
-        return table.value([row[0] for row in rows], [row[k - 1] for row in rows], x)
-    if not table.is_straight:
+        return table([[row[0] for row in rows], [row[k - 1] for row in rows]], x)
+    if kind not in _STRAIGHT:
         values.fail(at, "a table of two numbers is read with linear or constant segments alone")
     (_, *across), *lines = rows
-    heights = [
-        table.value([line[0] for line in lines], [*column], x) for column in [*zip(*lines, strict=True)][1:]
-    ]
-    return table.value(across, heights, values.as_number(second, at))
+    places = [line[0] for line in lines]
+    heights = [table([places, [*column]], x) for column in [*zip(*lines, strict=True)][1:]]
+    return table([across, heights], values.as_number(second, at))
 
 
 def _of_file(values: Values, at: int, name: str, file: str) -> list[list[int]]:
