@@ -246,6 +246,16 @@ def test_a_reader_that_does_not_exist_is_refused() -> None:
         read_modelica_text(HIERARCHY, reader="omc")
 
 
+@pytest.mark.parametrize("reader", ["own", "rumoca"])
+@pytest.mark.parametrize("level", ["warning", "error"])
+def test_an_assertion_has_its_level(level: str, reader: str) -> None:
+    said = f'assert(x < 0.5, "high", AssertionLevel.{level});'
+    text = f"model M Real x(start=0, fixed=true); equation der(x) = 1; {said} end M;"
+    run = ds.solve(ds.read_modelica_text(text, reader=reader))
+    assert run.success is (level == "warning")
+    assert run.t[-1] == pytest.approx(1.0 if run.success else 0.5) and "high at t=0.5" in run.message
+
+
 @pytest.mark.parametrize("call", ['assert(y > 2.0, "low")', 'terminate("low")'])
 def test_what_rumoca_loses_is_refused(call: str) -> None:
     text = (

@@ -121,6 +121,13 @@ end M;"""
     )
 
 
+@pytest.mark.parametrize("table", ["[0, 1, 2]", "[0; 1; 2]"])
+def test_a_table_of_two_numbers_without_rows_or_columns_is_refused(table: str) -> None:
+    text = f"model M Modelica.Blocks.Tables.CombiTable2Ds T(table={table}); equation T.u1=0; T.u2=0; end M;"
+    with pytest.raises(InputError, match="a table of two numbers must have rows and columns, "):
+        read_modelica_text(text, reader="own")
+
+
 def test_a_table_of_times_jumps_where_a_time_stands_twice() -> None:
     text = """model M
   Modelica.Blocks.Sources.CombiTimeTable T(table=[0, 0; 1, 2; 1, 3; 3, 1], offset={10}, startTime=2,

@@ -150,7 +150,8 @@ def said(values: Values, assertion: syntax.Assert, scope: Scope) -> tuple[Any, d
     # Values that the message has as texts are not known before.
     texts = [part.value for part in syntax.parts_of(arguments[not ends]) if isinstance(part, syntax.Text)]
     message = "...".join(texts[::-1]).rstrip(" :") or ("terminate" if ends else "an assertion does not hold")
-    warns = not ends and str(arguments[-1]).endswith("warning")
+    level = arguments[-1]  # A number where rumoca has read it.
+    warns = not ends and (str(level).endswith("warning") or getattr(level, "text", "") == "1")
     return condition, {"message": message, "terminal": not warns, "success": ends}
 
 

@@ -389,8 +389,6 @@ class _Tree:
     def reference(self, item: Node) -> Expression:
         at, word = self.at(item), item["name"]["name"]
         if word in self.flat["enum_literal_ordinals"] and not item["subscripts"]:
-            if word.startswith("AssertionLevel."):
-                return syntax.Text(at, word)
             return syntax.Number(at, str(self.flat["enum_literal_ordinals"][word]))
         *around, last = [word] if word in self.flat["variables"] else word.split(".")  # before fields
         return Name(at, [*((each, []) for each in around), (last, self.read(item["subscripts"]))])

@@ -84,6 +84,8 @@ def of_table(values: Values, item: Call, scope: Scope) -> int:
     if kind not in _STRAIGHT:
         values.fail(at, "a table of two numbers is read with linear or constant segments alone")
     (_, *across), *lines = rows
+    if not (across and lines):
+        values.fail(at, "a table of two numbers must have rows and columns, [0, y1, y2; x1, z11, z12]")
     places = [line[0] for line in lines]
     heights = [table([places, [*column]], x) for column in [*zip(*lines, strict=True)][1:]]
     return table([across, heights], values.as_number(second, at))
