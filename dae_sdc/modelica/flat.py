@@ -145,7 +145,7 @@ def _happening(
     # In an algorithm, what stands in ``now`` are the values so far of what it assigns.
     changes, states, told, graph = dict[int, int](), set[int](), _Told(), values.graph
     for item, inside in unrolled(values, equations, scope):
-        pairs: list[tuple[Any, int]] = []
+        pairs, asserted = list[tuple[Any, int]](), Asserted()
         if isinstance(item, If):
             tests, bodies = values.cases(item, inside)
             tests = [graph.replaced(test, now) for test in tests]
@@ -159,13 +159,8 @@ def _happening(
                 here = [*map(graph.opposite, tests[:k]), tests[k]]
                 told += [(graph.joined(True, [*here, holds]), about) for holds, about in part]
         elif isinstance(item, Equal):
-            asserted: Asserted = {}
-            targets, news = map(
-                arithmetic.elements, values.apart(sides_of, values, item, inside, into=asserted)
-            )
-            told += [
-                (graph.opposite(graph.replaced(holds, now)), about) for (_, holds), about in asserted.items()
-            ]
+            sides = values.apart(sides_of, values, item, inside, into=asserted)
+            targets, news = map(arithmetic.elements, sides)
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
             numbers = [graph.replaced(values.truth(value, item.at), now) for value in news]
@@ -173,7 +168,10 @@ def _happening(
             states |= {target for target, _ in pairs if item.reinit}
         elif isinstance(item, syntax.Assert):
             condition, about = said(values, item, inside)
-            told.append((graph.opposite(graph.replaced(condition, now)), about))
+            asserted[item.at, condition] = about
+        told += [
+            (graph.opposite(graph.replaced(holds, now)), about) for (_, holds), about in asserted.items()
+        ]
         for target, value in pairs:
             if target is None or graph.leaves[target].order or (target in changes and target not in now):
                 values.fail(item.at, "this must be a variable, which gets one value in a branch")
@@ -328,10 +326,16 @@ _Link: TypeAlias = tuple[int, _Side, _Side]
 
 def links_of(values: Values, equation: syntax.Connect, scope: Scope) -> Iterator[_Link]:
     """The connections of a connect-equation, variable by variable."""
-    at, names, sides = equation.at, (equation.left, equation.right), list[dict[Any, Any]]()
+    at, names = equation.at, (equation.left, equation.right)
+    # What both sides have, and whether they belong to the class itself, and not to one of its components.
+    sides, outside = list[dict[Any, Any]](), list[bool]()
     for name in names:
         leaves = leaves_of(values.required(name, scope), ("record", "connector", "class"))
         sides.append({path: each for each, path in leaves})
+        first = scope.instance.members.get(name.parts[0][0]) if scope.instance is not None else None
+        while isinstance(first, list):
+            first = first[0] if first else None
+        outside.append(isinstance(first, Variable) or (isinstance(first, Instance) and first.connector))
         if not all(isinstance(each, Variable) for each in sides[-1].values()):
             values.fail(at, f"{name} is no connector; {_HOW_TO_CONNECT}")
     left, right = sides
@@ -342,7 +346,6 @@ def links_of(values: Values, equation: syntax.Connect, scope: Scope) -> Iterator
         ]
         what = "do not fit" if words[0] == words[1] or {()} in words else "have different variables"
         values.fail(at, f"{names[0]} and {names[1]} {what}; {_HOW_TO_CONNECT}")
-    outside = [_is_outside(name, scope) for name in names]
     for one, other in ((each, right[path]) for path, each in left.items()):
         if one.flow != other.flow:
             values.fail(at, f"{one.shown} and {other.shown} are connected, but only one of them is a flow")
@@ -394,14 +397,6 @@ def connected(values: Values, links: Iterable[_Link], flows: list[Variable]) -> 
         yield Vanishing(at, graph.add(*terms), where)
 
 
-def _is_outside(name: syntax.Name, scope: Scope) -> bool:
-    """Whether a connector belongs to the class itself, and not to one of its components."""
-    first = scope.instance.members.get(name.parts[0][0]) if scope.instance is not None else None
-    while isinstance(first, list):
-        first = first[0] if first else None
-    return isinstance(first, Variable) or (isinstance(first, Instance) and first.connector)
-
-
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
 
 _READ: Final = ("start", "fixed", "min", "max", "unit", "nominal")
@@ -437,7 +432,6 @@ class Flat:
         # What algorithms compute: place in the text, variable, its value.
         self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
         self._held: list[_Held] = []
-        self._flows: list[Variable] = []
         self._outcomes: list[Callable[[], object]] = []  # The values at the ends of algorithms.
         self.reactions: list[Reaction] = []
         self._count = 0
@@ -481,7 +475,8 @@ class Flat:
         for at, variable, value in self._computed:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, values.graph.sub(values.symbol(variable), number), ""))
-        self.equations += [*connected(values, links, self._flows)]
+        flows = [variable for variable in self.variables if variable.flow and not variable.variability]
+        self.equations += [*connected(values, links, flows)]
         for each in self.equations if values.moments else ():
             if not values.moments.isdisjoint(values.graph.below([each.expression])):
                 what = "sample(...) stands in conditions of when-equations"
@@ -812,8 +807,6 @@ class Flat:
         # Enumerations, such as StateSelect, are solver settings that occur in no equation; neither do texts.
         if base not in ("enumeration", "String"):
             self.variables.append(variable)
-        if element.flow and not element.variability:
-            self._flows.append(variable)
         self.values.variables[name] = variable
         return variable
 

@@ -102,14 +102,12 @@ def _elements(members: dict[str, Member], begin: str) -> list[Member]:
 
 def fields_of(members: dict[str, Member], begin: str) -> dict[str, Any]:
     """The fields of a record declared as x.a, x.b[1], x.b[2], x.c.d, ...; none of what is no record."""
-    fields = dict[str, Any]()
-    for word in sorted(word.removeprefix(begin) for word in members if word.startswith(begin)):
-        first = re.split(r"[.[]", word)[0]
-        whole = f"{begin}{first}"
-        fields[first] = (
-            members.get(whole) or _elements(members, f"{whole}[") or fields_of(members, f"{whole}.")
-        )
-    return fields
+    words = sorted(word.removeprefix(begin) for word in members if word.startswith(begin))
+    wholes = {first: f"{begin}{first}" for first in (re.split(r"[.[]", word)[0] for word in words)}
+    return {
+        first: members.get(whole) or _elements(members, f"{whole}[") or fields_of(members, f"{whole}.")
+        for first, whole in wholes.items()
+    }
 
 
 @dataclass(slots=True)

@@ -201,7 +201,7 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
     """The value before an event; between events discrete variables keep theirs."""
 
     def before(part: Any) -> Value:
-        value = values.of_member(part, place)
+        value = values.symbol(part) if isinstance(part, Variable) else part
         if isinstance(part, Variable) and part.name in values.defined:
             unknown = values.graph.variable(part.name)
         elif (of_value := values.unknown_of(value)) is not None:
