@@ -258,11 +258,6 @@ class Library:
         hint = similar(last[0], names) or "; declare it in this file"
         self.fail(name.at, f"there is no class {text}{hint}")
 
-    def literals(self, name: Name, definition: ClassDefinition) -> list[Component]:
-        """The literals of the enumeration that a name refers to; none for another name."""
-        kind = self.find(name, definition)
-        return kind.elements if isinstance(kind, ClassDefinition) and kind.short is not None else []
-
     def constant(
         self, words: list[str], definition: ClassDefinition
     ) -> tuple[Component, ClassDefinition] | None:

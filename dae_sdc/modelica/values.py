@@ -298,8 +298,9 @@ class Values:
             constant = self.library.constant(words[-1:], self.library.root)
         if constant is not None:
             return self.picked(self._constant(*constant), parts[-1][1], scope, name)
-        if literals := self.library.literals(name, scope.definition):
-            return [self.graph.constant(k) for k in range(1, len(literals) + 1)]
+        kind = self.library.find(name, scope.definition)
+        if isinstance(kind, syntax.ClassDefinition) and kind.short is not None and kind.elements:
+            return [self.graph.constant(k + 1) for k in range(len(kind.elements))]  # of an enumeration
         if words == ["t"]:
             return self.graph.time()
         if words == ["Pi"]:
