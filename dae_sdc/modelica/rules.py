@@ -133,6 +133,8 @@ def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
 
 def _call(values: Values, item: Call, scope: Scope) -> Value:
     text = str(item.function)
+    if text == "der":
+        return _derivative(values, _arguments(values, item, scope, 1)[0], 1, item.at)
     function = values.library.find(item.function, scope.definition)
     if isinstance(function, syntax.ClassDefinition) and not function.built_in:
         if function.kind not in ("function", "record"):
@@ -330,7 +332,6 @@ def _joined(values: Values, item: Call, scope: Scope) -> Value:
 
 # Functions with special rules, by name.
 _CALLS: Final[dict[str, Rule]] = {
-    "der": lambda values, item, scope: _derivative(values, _arguments(values, item, scope, 1)[0], 1, item.at),
     "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
     "pre": _before,
     **dict.fromkeys(("initial", "terminal"), _at_end),

@@ -255,10 +255,11 @@ class Values:
 
     def whole(self, value: Value, at: int, what: str) -> int:
         """The integer that a value is, which is structural."""
-        number = self.numeric(self.as_number(value, at), at, what)
+        node = self.as_number(value, at)
+        number = self.numeric(node, at, what)
         if number != round(number) or abs(number) > 1e9:
             self.fail(at, f"{what} must be an integer; got {number:.10g}")
-        self.structural.update(self.names_in(value))
+        self.structural.update(self.names_in(node))
         return round(number)
 
     def range(self, item: syntax.Range, scope: Scope) -> range:
@@ -384,7 +385,7 @@ class Values:
                 self.fail(name.at, f"{name} has elements 1 to {size}; there is no element {k}")
             return k - 1
 
-        return arithmetic.mapped(place, value)
+        return [*map(place, value)] if isinstance(value, list) else place(value)
 
     def of_member(self, item: Any, name: Expression) -> Value:
         """The value of a member that a name refers to, or the values of a list of members; a value itself."""
