@@ -36,8 +36,10 @@ def _sum(values: Values, item: Operation, scope: Scope) -> Value:
         if sign == "-":
             value = values.wrapped(part.at, arithmetic.each, values.graph.neg, value)
         terms.append(value)
-    if all(isinstance(term, str) for term in terms):  # strings are joined by +
-        return "".join(terms)
+    if texts := [term for term in terms if isinstance(term, str)]:  # which are joined by +
+        if len(texts) < len(terms):
+            values.fail(item.at, "a string where a number is expected")
+        return "".join(texts)
     plus = values.graph.plus
     return arithmetic.together(lambda *numbers: plus(map(arithmetic.scalar, numbers)), terms, "term")
 
