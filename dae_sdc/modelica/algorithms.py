@@ -227,9 +227,7 @@ def _choose(values: Values, item: syntax.If, scope: Scope) -> str:
         ends.append(inner.locals)
     for name in ends[0]:
         news = [end.get(name) for end in ends]
-        if all(new == news[0] for new in news):
-            scope.locals[name] = news[0]
-        elif all(new is not None for new in news):
+        if all(new is not None for new in news):
             scope.locals[name] = values.wrapped(item.at, values.graph.chosen, tests, news)
     return ""
 

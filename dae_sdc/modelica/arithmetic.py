@@ -254,7 +254,8 @@ class Algebra(Graph):
             are_conditions = all(isinstance(number, Condition) for number in numbers)
             return self.choice(tests, numbers if are_conditions else [*map(scalar, numbers)])
 
-        return together(choose, values, "choice") if len(values) > 1 else values[0]
+        is_same = all(value == values[0] for value in values)
+        return values[0] if is_same else together(choose, values, "choice")
 
     def replaced(self, value: Any, places: Mapping[int, int]) -> Any:
         """An expression or condition with other nodes in the places of some."""
@@ -325,11 +326,7 @@ def elements(value: Value) -> list[Value]:
 
 def sizes(value: Value) -> list[int]:
     """The sizes of an array by dimension; an empty list for a number."""
-    counts = []
-    while isinstance(value, list):
-        counts.append(len(value))
-        value = value[0] if value else None
-    return counts
+    return [len(value), *sizes(value[0] if value else None)] if isinstance(value, list) else []
 
 
 def mapped(function: Callable[[Any], Any], whole: Any) -> Any:

@@ -145,7 +145,7 @@ def _happening(
     # In an algorithm, what stands in ``now`` are the values so far of what it assigns.
     changes, states, told, graph = dict[int, int](), set[int](), _Told(), values.graph
     for item, inside in unrolled(values, equations, scope):
-        pairs: list[tuple[Any, int]] = []
+        pairs, asserted = list[tuple[Any, int]](), Asserted()
         if isinstance(item, If):
             tests, bodies = values.cases(item, inside)
             tests = [graph.replaced(test, now) for test in tests]
@@ -155,18 +155,12 @@ def _happening(
             for target in dict.fromkeys(target for part in new for target in part):
                 keeps = changes.get(target, target if target in states else values.before_event(target))
                 pairs.append((target, graph.choice(tests, [part.get(target, keeps) for part in new])))
-            before = TRUE
-            for test, part in zip(tests, tellings, strict=True):
-                told += [(graph.joined(True, [before, test, holds]), about) for holds, about in part]
-                before = graph.joined(True, [before, graph.opposite(test)])
+            for k, part in enumerate(tellings):
+                here = [*map(graph.opposite, tests[:k]), tests[k]]
+                told += [(graph.joined(True, [*here, holds]), about) for holds, about in part]
         elif isinstance(item, Equal):
-            asserted: Asserted = {}
-            targets, news = map(
-                arithmetic.elements, values.apart(sides_of, values, item, inside, into=asserted)
-            )
-            told += [
-                (graph.opposite(graph.replaced(holds, now)), about) for (_, holds), about in asserted.items()
-            ]
+            sides = values.apart(sides_of, values, item, inside, into=asserted)
+            targets, news = map(arithmetic.elements, sides)
             if len(targets) != len(news):
                 values.fail(item.at, f"{len(targets)} variables get {len(news)} values; give each its own")
             numbers = [graph.replaced(values.truth(value, item.at), now) for value in news]
@@ -174,7 +168,10 @@ def _happening(
             states |= {target for target, _ in pairs if item.reinit}
         elif isinstance(item, syntax.Assert):
             condition, about = said(values, item, inside)
-            told.append((graph.opposite(graph.replaced(condition, now)), about))
+            asserted[item.at, condition] = about
+        told += [
+            (graph.opposite(graph.replaced(holds, now)), about) for (_, holds), about in asserted.items()
+        ]
         for target, value in pairs:
             if target is None or graph.leaves[target].order or (target in changes and target not in now):
                 values.fail(item.at, "this must be a variable, which gets one value in a branch")
@@ -323,85 +320,81 @@ _HOW_TO_CONNECT: Final = "connect two connectors of one class"
 _Side = tuple[Variable, bool]
 
 
-class Connections:
-    """The connections of a model."""
-
-    def __init__(self, values: Values) -> None:
-        self.values = values
-        self.fail = values.fail
-        self._links: list[tuple[int, _Side, _Side]] = []
-        self._signals: list[tuple[int, Variable, Variable]] = []  # Boolean and Integer ones.
-
-    def connect(self, equation: syntax.Connect, scope: Scope) -> None:
-        """Enter a connect-equation, variable by variable."""
-        at, names, sides = equation.at, (equation.left, equation.right), list[dict[Any, Any]]()
-        for name in names:
-            leaves = leaves_of(self.values.required(name, scope), ("record", "connector", "class"))
-            sides.append({path: each for each, path in leaves})
-            if not all(isinstance(each, Variable) for each in sides[-1].values()):
-                self.fail(at, f"{name} is no connector; {_HOW_TO_CONNECT}")
-        left, right = sides
-        self.values.spend(len(left), at)
-        if left.keys() != right.keys():
-            words = [
-                {tuple(step for step, _ in path if isinstance(step, str)) for path in side} for side in sides
-            ]
-            what = "do not fit" if words[0] == words[1] or {()} in words else "have different variables"
-            self.fail(at, f"{names[0]} and {names[1]} {what}; {_HOW_TO_CONNECT}")
-        outside = [_is_outside(name, scope) for name in names]
-        for one, other in ((each, right[path]) for path, each in left.items()):
-            if one.flow != other.flow:
-                self.fail(at, f"{one.shown} and {other.shown} are connected, but only one of them is a flow")
-            if not one.variability and (one.type != "Real" or other.type != "Real"):
-                self._signals.append((at, one, other))
-            elif not one.variability:
-                self._links.append((at, (one, outside[0]), (other, outside[1])))
-
-    def pass_on(self, has_value: Callable[[Variable], bool]) -> None:
-        """Let Boolean and Integer variables stand for those with a value that they are connected with."""
-        waiting, before = self._signals, 0
-        while len(waiting) != before:
-            for at, left, right in waiting:
-                if has_value(left) and has_value(right):
-                    pair = f"{left.shown} and {right.shown}"
-                    self.fail(at, f"{pair} are connected, and both have a value; remove one")
-                if has_value(left) or has_value(right):
-                    source, other = (left, right) if has_value(left) else (right, left)
-                    self.values.defined[other.name] = partial(self.values.symbol, source)
-            waiting, before = [link for link in waiting if not has_value(link[1])], len(waiting)
-
-    def equations(self, flows: list[Variable]) -> Iterator[Vanishing]:
-        """The equations of all connections."""
-        nets: dict[_Side, list[_Side]] = {}  # What is connected with a variable, and itself.
-        first: dict[_Side, tuple[int, str]] = {}
-        symbol, graph = self.values.symbol, self.values.graph
-        for at, *both in self._links:
-            for side in both if both[0][0].flow else ():
-                first.setdefault(side, (at, ""))
-            sides = [(variable, outside and variable.flow) for variable, outside in both]
-            few, many = sorted((nets.setdefault(side, [side]) for side in sides), key=len)
-            if few is not many:
-                many += few
-                nets.update(dict.fromkeys(few, many))
-                if not sides[0][0].flow:
-                    yield Vanishing(at, graph.sub(*(symbol(variable) for variable, _ in sides)))
-        for variable in flows:
-            first.setdefault((variable, False), (variable.at, variable.shown.rpartition(".")[0]))
-        sums: dict[int, list[_Side]] = {}
-        for side in first:
-            sums.setdefault(id(nets.setdefault(side, [side])), []).append(side)
-        for net in sums.values():
-            terms = [graph.neg(symbol(each)) if outside else symbol(each) for each, outside in net]
-            at, where = first[net[0]]
-            yield Vanishing(at, graph.add(*terms), where)
+# The place of a connect-equation in the text, and the two sides of one of its connections.
+_Link: TypeAlias = tuple[int, _Side, _Side]
 
 
-def _is_outside(name: syntax.Name, scope: Scope) -> bool:
-    """Whether a connector belongs to the class itself, and not to one of its components."""
-    first = scope.instance.members.get(name.parts[0][0]) if scope.instance is not None else None
-    while isinstance(first, list):
-        first = first[0] if first else None
-    return isinstance(first, Variable) or (isinstance(first, Instance) and first.connector)
+def links_of(values: Values, equation: syntax.Connect, scope: Scope) -> Iterator[_Link]:
+    """The connections of a connect-equation, variable by variable."""
+    at, names = equation.at, (equation.left, equation.right)
+    # What both sides have, and whether they belong to the class itself, and not to one of its components.
+    sides, outside = list[dict[Any, Any]](), list[bool]()
+    for name in names:
+        leaves = leaves_of(values.required(name, scope), ("record", "connector", "class"))
+        sides.append({path: each for each, path in leaves})
+        first = scope.instance.members.get(name.parts[0][0]) if scope.instance is not None else None
+        while isinstance(first, list):
+            first = first[0] if first else None
+        outside.append(isinstance(first, Variable) or (isinstance(first, Instance) and first.connector))
+        if not all(isinstance(each, Variable) for each in sides[-1].values()):
+            values.fail(at, f"{name} is no connector; {_HOW_TO_CONNECT}")
+    left, right = sides
+    values.spend(len(left), at)
+    if left.keys() != right.keys():
+        words = [
+            {tuple(step for step, _ in path if isinstance(step, str)) for path in side} for side in sides
+        ]
+        what = "do not fit" if words[0] == words[1] or {()} in words else "have different variables"
+        values.fail(at, f"{names[0]} and {names[1]} {what}; {_HOW_TO_CONNECT}")
+    for one, other in ((each, right[path]) for path, each in left.items()):
+        if one.flow != other.flow:
+            values.fail(at, f"{one.shown} and {other.shown} are connected, but only one of them is a flow")
+        if not one.variability:
+            yield at, (one, outside[0]), (other, outside[1])
+
+
+def pass_on(values: Values, signals: list[_Link]) -> None:
+    """Let Boolean and Integer variables stand for those with a value that they are connected with."""
+
+    def has_value(side: _Side) -> bool:
+        return side[0].name in values.defined or side[0].name in values.discrete
+
+    before = 0
+    while len(signals) != before:
+        for at, left, right in signals:
+            if has_value(left) and has_value(right):
+                pair = f"{left[0].shown} and {right[0].shown}"
+                values.fail(at, f"{pair} are connected, and both have a value; remove one")
+            if has_value(left) or has_value(right):
+                source, other = (left, right) if has_value(left) else (right, left)
+                values.defined[other[0].name] = partial(values.symbol, source[0])
+        signals, before = [link for link in signals if not has_value(link[1])], len(signals)
+
+
+def connected(values: Values, links: Iterable[_Link], flows: list[Variable]) -> Iterator[Vanishing]:
+    """The equations of all connections of Real variables."""
+    nets: dict[_Side, list[_Side]] = {}  # What is connected with a variable, and itself.
+    first: dict[_Side, tuple[int, str]] = {}
+    symbol, graph = values.symbol, values.graph
+    for at, *both in links:
+        for side in both if both[0][0].flow else ():
+            first.setdefault(side, (at, ""))
+        sides = [(variable, outside and variable.flow) for variable, outside in both]
+        few, many = sorted((nets.setdefault(side, [side]) for side in sides), key=len)
+        if few is not many:
+            many += few
+            nets.update(dict.fromkeys(few, many))
+            if not sides[0][0].flow:
+                yield Vanishing(at, graph.sub(*(symbol(variable) for variable, _ in sides)))
+    for variable in flows:
+        first.setdefault((variable, False), (variable.at, variable.shown.rpartition(".")[0]))
+    sums: dict[int, list[_Side]] = {}
+    for side in first:
+        sums.setdefault(id(nets.setdefault(side, [side])), []).append(side)
+    for net in sums.values():
+        terms = [graph.neg(symbol(each)) if outside else symbol(each) for each, outside in net]
+        at, where = first[net[0]]
+        yield Vanishing(at, graph.add(*terms), where)
 
 
 DEEPEST_COMPONENT: Final = 50  # Largest depth of components in components.
@@ -439,7 +432,6 @@ class Flat:
         # What algorithms compute: place in the text, variable, its value.
         self._computed: list[tuple[int, Variable, Callable[[], Value]]] = []
         self._held: list[_Held] = []
-        self._flows: list[Variable] = []
         self._outcomes: list[Callable[[], object]] = []  # The values at the ends of algorithms.
         self.reactions: list[Reaction] = []
         self._count = 0
@@ -466,13 +458,14 @@ class Flat:
                 self.fail(when[0].at, f"{what}; write elsewhen in one of them")
             values.discrete |= names
             in_turn |= names if again else set()
-        connections = Connections(values)
+        links, signals = list[_Link](), list[_Link]()
         for item, scope in written:
-            if isinstance(item, syntax.Connect):
-                connections.connect(item, scope)
+            for link in links_of(values, item, scope) if isinstance(item, syntax.Connect) else ():
+                is_real = link[1][0].type == link[2][0].type == "Real"
+                (links if is_real else signals).append(link)
         written.sort(key=lambda pair: not isinstance(pair[0], syntax.Algorithm))
         written = [pair for item in written for pair in self._undefined(*item)]
-        connections.pass_on(lambda variable: variable.name in {*values.defined, *values.discrete})
+        pass_on(values, signals)
         values.forget_unknowns()  # Conditions of if-equations were looked at before these had values.
         self.equations = [*self._of_declarations()]  # Expressions that are zero.
         for item, scope in written:
@@ -482,7 +475,8 @@ class Flat:
         for at, variable, value in self._computed:
             number = values.as_number(value(), at)
             self.equations.append(Vanishing(at, values.graph.sub(values.symbol(variable), number), ""))
-        self.equations += [*connections.equations(self._flows)]
+        flows = [variable for variable in self.variables if variable.flow and not variable.variability]
+        self.equations += [*connected(values, links, flows)]
         for each in self.equations if values.moments else ():
             if not values.moments.isdisjoint(values.graph.below([each.expression])):
                 what = "sample(...) stands in conditions of when-equations"
@@ -556,7 +550,16 @@ class Flat:
     def _undefined(self, equation: Single, scope: Scope) -> Iterator[tuple[Single, Scope]]:
         """What is left of an equation; Boolean and Integer variables that it gives a value keep that."""
         if isinstance(equation, syntax.Algorithm):
-            self._compute(equation.body, scope)
+            # It is carried out when one of its variables is asked for.
+            whole = cache(partial(section, self.values, equation.body, scope))
+            self._outcomes.append(whole)
+            for name in assigned_in(equation.body):
+                member = self.values.required(syntax.Name(name.at, [(str(name), [])]), scope)
+                leaves = [*leaves_of(member)]
+                if any(isinstance(variable, Variable) and variable.variability for variable, _ in leaves):
+                    self.fail(name.at, f"{name} cannot be assigned; assign variables")
+                self._give(name.at, leaves, equation.body, partial(lambda word: whole()[word], str(name)))
+            return
         if not isinstance(equation, Equal):
             yield equation, scope
             return
@@ -565,14 +568,14 @@ class Flat:
             outcome = cache(partial(results, self.values, right, scope))
             for k, target in enumerate(left.items):
                 if not isinstance(target, syntax.Every):
-                    leaves = leaves_of(lookup(target, scope) if isinstance(target, syntax.Name) else None)
+                    leaves = [*leaves_of(lookup(target, scope))]
                     self._give(target.at, leaves, right, partial(lambda k: outcome()[k], k))
             return
         if isinstance(left, syntax.Name) and isinstance(right, syntax.Name):
             signal = getattr(lookup(left, scope), "name", "")
             if signal in self.values.defined or signal in self.values.discrete:
                 left, right = right, left  # A signal passes its value on.
-        parts = [*leaves_of(lookup(left, scope) if isinstance(left, syntax.Name) else None)]
+        parts = [*leaves_of(lookup(left, scope))]
         variables = [each for each, _ in parts if isinstance(each, Variable) and not each.variability]
         again = any(each.type == "Integer" and each.name in self.values.defined for each in variables)
         if any(each.type != "Real" for each in variables) and not again:
@@ -598,17 +601,6 @@ class Flat:
                 self._computed.append((at, variable, partial(value, path)))
             elif not variable.variability:
                 self._define(variable, at, written, partial(value, path))
-
-    def _compute(self, statements: list[syntax.Statement], scope: Scope) -> None:
-        """Enter what an algorithm gives its variables, which is carried out when one of them is asked for."""
-        outcome = cache(partial(section, self.values, statements, scope))
-        self._outcomes.append(outcome)
-        for target in assigned_in(statements):
-            whole = syntax.Name(target.at, [(str(target), [])])
-            leaves = [*leaves_of(self.values.required(whole, scope))]
-            if any(isinstance(variable, Variable) and variable.variability for variable, _ in leaves):
-                self.fail(target.at, f"{target} cannot be assigned; assign variables")
-            self._give(target.at, leaves, statements, partial(lambda name: outcome()[name], str(target)))
 
     def _define(self, variable: Variable, at: int, written: Any, value: Callable[[], Value]) -> None:
         if variable.name in self.values.defined or variable.name in self.values.discrete:
@@ -743,10 +735,9 @@ class Flat:
                     self.fail(size.at, f"the value of {name} has fewer sizes")
                 count = given[dimension]
             else:
-                value, what = self.values.value(size, scope), f"the size of {name}"
-                if isinstance(value, list):  # of an enumeration
-                    value = self.values.graph.constant(len(value))
-                count = self.values.whole(self.values.as_number(value, size.at), size.at, what)
+                value = self.values.value(size, scope)  # a list of an enumeration
+                is_list = isinstance(value, list)
+                count = len(value) if is_list else self.values.whole(value, size.at, f"the size of {name}")
             if not 0 <= count <= MOST_ELEMENTS:
                 self.fail(size.at, f"the size {count} of {name} is not from 0 to {MOST_ELEMENTS}")
             counts.append(count)
@@ -773,20 +764,15 @@ class Flat:
             return self._variable(shown, kind, base, change)
         if change.bound is not None and base.kind != "record":
             self.fail(change.at, f"{shown} is a component; give values to its variables")
-        if change.bound is not None:
-            change = self._fields(base, change, change.bound)
+        if (bound := change.bound) is not None:  # every field of a record gets its part of the value
+            parts, at = dict(change.parts), bound.expression.at
+            for word in (component.name for component in self.library.components(base)):
+                field = Bound(syntax.Selected(at, bound.expression, [(word, [])]), bound.scope, bound.index)
+                parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
+            change = replace(change, bound=None, parts=parts)
         instance = Instance(shown, base, connector=kind.connector, variability=kind.element.variability)
         self._fill(instance, [*outer, base], change)
         return instance
-
-    def _fields(self, record: ClassDefinition, change: Change, bound: Bound) -> Change:
-        """The modification by which every field of a record gets its part of a value."""
-        parts = dict(change.parts)
-        for word in (component.name for component in self.library.components(record)):
-            at = bound.expression.at
-            field = Bound(syntax.Selected(at, bound.expression, [(word, [])]), bound.scope, bound.index)
-            parts[word] = replace(parts.get(word, Change(at)), bound=field, each=False)
-        return replace(change, bound=None, parts=parts)
 
     def _variable(self, shown: str, kind: _Kind, base: str, change: Change) -> Variable:
         element, at = kind.element, kind.element.at
@@ -819,8 +805,6 @@ class Flat:
         # Enumerations, such as StateSelect, are solver settings that occur in no equation; neither do texts.
         if base not in ("enumeration", "String"):
             self.variables.append(variable)
-        if element.flow and not element.variability:
-            self._flows.append(variable)
         self.values.variables[name] = variable
         return variable
 

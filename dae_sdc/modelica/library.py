@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -92,26 +93,21 @@ MOST_SIZES: Final = 3  # Largest number of sizes of an array that is declared by
 
 def _elements(members: dict[str, Member], begin: str) -> list[Member]:
     """The elements of an array that are declared as x[1], x[2], ... or as x[1,1], x[1,2], ..."""
-    elements = list[Member]()
-
-    def is_there(text: str) -> bool:
-        return any(f"{text}{',1' * further}]" in members for further in range(MOST_SIZES))
-
-    while is_there(text := f"{begin}{len(elements) + 1}"):
+    elements, ends = list[Member](), [f"{',1' * further}]" for further in range(MOST_SIZES)]
+    while any(f"{begin}{len(elements) + 1}{end}" in members for end in ends):
+        text = f"{begin}{len(elements) + 1}"
         elements.append(members.get(f"{text}]") or _elements(members, f"{text},"))
     return elements
 
 
 def fields_of(members: dict[str, Member], begin: str) -> dict[str, Any]:
     """The fields of a record declared as x.a, x.b[1], x.b[2], x.c.d, ...; none of what is no record."""
-    fields = dict[str, Any]()
-    for word in sorted(word.removeprefix(begin) for word in members if word.startswith(begin)):
-        first = re.split(r"[.[]", word)[0]
-        whole = f"{begin}{first}"
-        fields[first] = (
-            members.get(whole) or _elements(members, f"{whole}[") or fields_of(members, f"{whole}.")
-        )
-    return fields
+    words = sorted(word.removeprefix(begin) for word in members if word.startswith(begin))
+    wholes = {first: f"{begin}{first}" for first in (re.split(r"[.[]", word)[0] for word in words)}
+    return {
+        first: members.get(whole) or _elements(members, f"{whole}[") or fields_of(members, f"{whole}.")
+        for first, whole in wholes.items()
+    }
 
 
 @dataclass(slots=True)
@@ -189,12 +185,13 @@ class Library:
 
     def classes(self) -> dict[str, ClassDefinition]:
         """The classes of the text by their paths, each before those inside of it."""
-        classes, stack = dict[str, ClassDefinition](), [self.root]
-        while stack:
-            item = stack.pop()
-            classes[item.path()] = item
-            stack += [*item.classes.values()][::-1]
-        return classes
+
+        def within(item: ClassDefinition) -> Iterator[ClassDefinition]:
+            yield item
+            for inner in item.classes.values():
+                yield from within(inner)
+
+        return {item.path(): item for item in within(self.root)}
 
     def models(self) -> dict[str, bool]:
         """The models of the text by their paths, and whether each is partial, or inside of another one."""
@@ -261,20 +258,13 @@ class Library:
         hint = similar(last[0], names) or "; declare it in this file"
         self.fail(name.at, f"there is no class {text}{hint}")
 
-    def literals(self, name: Name, definition: ClassDefinition) -> list[Component]:
-        """The literals of the enumeration that a name refers to; none for another name."""
-        kind = self.find(name, definition)
-        return kind.elements if isinstance(kind, ClassDefinition) and kind.short is not None else []
-
     def constant(
         self, words: list[str], definition: ClassDefinition
     ) -> tuple[Component, ClassDefinition] | None:
         """A constant of a surrounding class, or of a package by its path, and its class; None without one."""
-        around = ((place, words[0]) for place in definition.outward())
-        package = (self.find(Name(0, [(word, []) for word in words[:-1]]), definition), words[-1])
-        for place, word in around if len(words) == 1 else [package]:
-            for base in self.with_bases(place) if isinstance(place, ClassDefinition) else ():
-                for item in base.elements:
-                    if item.name == word and item.variability == "constant":
-                        return item, base
-        return None
+        path = Name(0, [(word, []) for word in words[:-1]])
+        places = [self.find(path, definition)] if path.parts else definition.outward()
+        classes = (place for place in places if isinstance(place, ClassDefinition))
+        pairs = ((item, base) for each in classes for base in self.with_bases(each) for item in base.elements)
+        of_name = ((item, base) for item, base in pairs if item.name == words[-1])
+        return next((pair for pair in of_name if pair[0].variability == "constant"), None)

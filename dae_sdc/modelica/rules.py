@@ -33,14 +33,13 @@ def _sum(values: Values, item: Operation, scope: Scope) -> Value:
     terms = []
     for sign, part in item.parts:
         value = values.value(part, scope)
-        if isinstance(value, str):  # strings are joined by +
-            texts = [values.value(part, scope) for sign, part in item.parts if sign != "-"]
-            if len(texts) < len(item.parts) or not all(isinstance(text, str) for text in texts):
-                values.fail(item.at, "a string where a number is expected")
-            return "".join(texts)
         if sign == "-":
             value = values.wrapped(part.at, arithmetic.each, values.graph.neg, value)
         terms.append(value)
+    if texts := [term for term in terms if isinstance(term, str)]:  # which are joined by +
+        if len(texts) < len(terms):
+            values.fail(item.at, "a string where a number is expected")
+        return "".join(texts)
     plus = values.graph.plus
     return arithmetic.together(lambda *numbers: plus(map(arithmetic.scalar, numbers)), terms, "term")
 
@@ -73,9 +72,7 @@ def _power(values: Values, item: Operation, scope: Scope) -> Value:
         places = range(len(value))
         identity = [[values.graph.constant(i == j) for j in places] for i in places]
         return values.graph.product([identity, *[value] * count])
-    if item.parts[1][0] == ".^":
-        return arithmetic.each(partial(values.graph.raised, exponent=by), value)
-    return values.graph.raised(arithmetic.scalar(value), by)
+    return arithmetic.each(partial(values.graph.raised, exponent=by), value)
 
 
 def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
@@ -91,19 +88,17 @@ def _comparison(values: Values, item: Operation, scope: Scope) -> Value:
 
 
 def _conditions(values: Values, item: Operation, scope: Scope) -> Value:
-    def join(*conditions: Any) -> Any:
-        every = item.precedence is Precedence.AND
-        return values.graph.joined(every, [values.as_condition(each, item.at) for each in conditions])
+    def join(*parts: Any) -> Any:
+        conditions = [values.as_condition(each, item.at) for each in parts]
+        if item.precedence is Precedence.NOT:
+            return values.graph.opposite(*conditions)
+        return values.graph.joined(item.precedence is Precedence.AND, conditions)
 
     return arithmetic.together(join, [values.value(part, scope) for _, part in item.parts], "condition")
 
 
 _OPERATIONS: Final[dict[Precedence, Rule]] = {
-    **dict.fromkeys((Precedence.OR, Precedence.AND), _conditions),
-    Precedence.NOT: lambda values, item, scope: arithmetic.mapped(
-        lambda value: values.graph.opposite(values.as_condition(value, item.at)),
-        values.value(item.parts[0][1], scope),
-    ),
+    **dict.fromkeys((Precedence.OR, Precedence.AND, Precedence.NOT), _conditions),
     Precedence.COMPARISON: _comparison,
     Precedence.SUM: _sum,
     Precedence.PRODUCT: _product,
@@ -141,8 +136,7 @@ def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
 def _call(values: Values, item: Call, scope: Scope) -> Value:
     text = str(item.function)
     if text == "der":
-        (value,) = _arguments(values, item, scope, 1)
-        return _derivative(values, value, 1, item.at)
+        return _derivative(values, _arguments(values, item, scope, 1)[0], 1, item.at)
     function = values.library.find(item.function, scope.definition)
     if isinstance(function, syntax.ClassDefinition) and not function.built_in:
         if function.kind not in ("function", "record"):
@@ -210,12 +204,10 @@ def _homotopy(values: Values, item: Call, scope: Scope) -> Value:
 def _before(values: Values, item: Call, scope: Scope) -> Value:
     """The value before an event; between events discrete variables keep theirs."""
 
-    def before(value: Value, member: Any) -> Value:
-        if isinstance(value, list):
-            several = member if isinstance(member, list) else [None] * len(value)
-            return [*map(before, value, several)]
-        if isinstance(member, Variable) and member.name in values.defined:
-            unknown = values.graph.variable(member.name)
+    def before(part: Any) -> Value:
+        value = values.symbol(part) if isinstance(part, Variable) else part
+        if isinstance(part, Variable) and part.name in values.defined:
+            unknown = values.graph.variable(part.name)
         elif (of_value := values.unknown_of(value)) is not None:
             unknown = of_value
             values.kept.setdefault(str(values.graph.leaves[unknown].index), item.at)
@@ -227,25 +219,20 @@ def _before(values: Values, item: Call, scope: Scope) -> Value:
         return values.condition_of(old) if isinstance(value, Condition) else old
 
     (value,), place = _arguments(values, item, scope, 1), item.arguments[0]
-    return before(value, _named(values, place, scope))
-
-
-def _named(values: Values, item: syntax.Expression, scope: Scope) -> Any:
-    """What a name refers to; None for another expression."""
-    return values.lookup(item, scope) if isinstance(item, syntax.Name) else None
+    member = values.lookup(place, scope)
+    return arithmetic.mapped(before, value if member is None else member)
 
 
 def _changed(values: Values, item: Call, scope: Scope) -> Value:
     """Whether a Boolean variable becomes true at an event, or with ``change`` whether a variable does so."""
     before, graph, place = _before(values, item, scope), values.graph, item.arguments[0]
-    now, variable = values.value(place, scope), _named(values, place, scope)
-    is_defined = isinstance(variable, Variable) and variable.name in values.defined
-    if is_defined and values.moments.isdisjoint(graph.below([values.truth(now, item.at)])):
-        unknown = graph.variable(variable.name)  # that knows its side at a border
+    now, name = values.value(place, scope), getattr(values.lookup(place, scope), "name", "")
+    if name in values.defined and values.moments.isdisjoint(graph.below([values.truth(now, item.at)])):
+        unknown = graph.variable(name)  # that knows its side at a border
         now = values.condition_of(unknown) if isinstance(now, Condition) else unknown
     is_change = str(item.function) == "change"
     if is_change and not isinstance(now, Condition):
-        if not (is_defined or (isinstance(variable, Variable) and variable.name in values.discrete)):
+        if name not in {*values.defined, *values.discrete}:
             values.fail(
                 item.at, "change takes a Boolean or Integer variable, or one that when-equations assign"
             )

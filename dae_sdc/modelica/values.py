@@ -251,14 +251,15 @@ class Values:
 
     def integer(self, expression: Expression, scope: Scope, what: str) -> int:
         """The value of a structural integer, such as a size; ``what`` is its name in messages."""
-        return self.whole(self.number(expression, scope), expression.at, what)
+        return self.whole(self.value(expression, scope), expression.at, what)
 
     def whole(self, value: Value, at: int, what: str) -> int:
         """The integer that a value is, which is structural."""
-        number = self.numeric(value, at, what)
+        node = self.as_number(value, at)
+        number = self.numeric(node, at, what)
         if number != round(number) or abs(number) > 1e9:
             self.fail(at, f"{what} must be an integer; got {number:.10g}")
-        self.structural.update(self.names_in(value))
+        self.structural.update(self.names_in(node))
         return round(number)
 
     def range(self, item: syntax.Range, scope: Scope) -> range:
@@ -298,8 +299,9 @@ class Values:
             constant = self.library.constant(words[-1:], self.library.root)
         if constant is not None:
             return self.picked(self._constant(*constant), parts[-1][1], scope, name)
-        if literals := self.library.literals(name, scope.definition):
-            return [self.graph.constant(k) for k in range(1, len(literals) + 1)]
+        kind = self.library.find(name, scope.definition)
+        if isinstance(kind, syntax.ClassDefinition) and kind.short is not None and kind.elements:
+            return [self.graph.constant(k + 1) for k in range(len(kind.elements))]  # of an enumeration
         if words == ["t"]:
             return self.graph.time()
         if words == ["Pi"]:
@@ -320,9 +322,11 @@ class Values:
 
     # Members of components
 
-    def lookup(self, name: syntax.Name, scope: Scope) -> Any:
-        """The member, or list of members, that a name refers to; None if there is none."""
-        first = None if scope.instance is None else member(name, scope.instance)
+    def lookup(self, name: Expression, scope: Scope) -> Any:
+        """The member, or list of members, that a name refers to; None if there is none, or for no name."""
+        if scope.instance is None or not isinstance(name, syntax.Name) or name.parts[0][0] in scope.locals:
+            return None
+        first = member(name, scope.instance)
         return None if first is None else self.selected(*first, scope, name)
 
     def required(self, name: syntax.Name, scope: Scope) -> Any:
@@ -371,16 +375,17 @@ class Values:
         value, what = self.value(subscript, inside), f"the subscript of {name}"
         if isinstance(value, Condition) and size == 2:  # false is before true
             return [self.graph.opposite(value), value]
-        several = isinstance(value, list)
-        if not several and self.graph.mark[self.as_number(value, subscript.at)] & MOVING:
+        if not isinstance(value, list) and self.graph.mark[self.as_number(value, subscript.at)] & MOVING:
             about = {"message": f"{what} leaves it", "terminal": True, "success": False}
             self.require(subscript.at, self.graph.near(value, 1, size), about)
             return [self.graph.near(value, k) for k in range(1, size + 1)]
-        numbers = [self.whole(k, subscript.at, what) for k in (value if several else [value])]
-        for k in numbers:
-            if not 1 <= k <= size:
+
+        def place(number: Value) -> int:
+            if not 1 <= (k := self.whole(number, subscript.at, what)) <= size:
                 self.fail(name.at, f"{name} has elements 1 to {size}; there is no element {k}")
-        return [k - 1 for k in numbers] if several else numbers[0] - 1
+            return k - 1
+
+        return [*map(place, value)] if isinstance(value, list) else place(value)
 
     def of_member(self, item: Any, name: Expression) -> Value:
         """The value of a member that a name refers to, or the values of a list of members; a value itself."""
@@ -388,7 +393,7 @@ class Values:
             self.spend(len(item), name.at)
             return [self.of_member(element, name) for element in item]
         if isinstance(item, Instance) and item.definition.kind == "record":
-            return {word: self.of_member(part, name) for word, part in item.members.items()}
+            item = item.members
         if isinstance(item, dict):
             return {word: self.of_member(part, name) for word, part in item.items()}
         if isinstance(item, int | Condition):
@@ -474,13 +479,11 @@ class Values:
             self.numbers[variable] = self.numeric(value, at, what)
             return value
         moving = [shown(leaf) for leaf in self.graph.leaves_in(value) if leaf.kind in "tu"]
-        if moving and self.calculated.issuperset(moving):
-            return value
-        if moving:
+        if not self.calculated.issuperset(moving):
             self.fail(at, f"{what} depends on {moving[0]}, which is no parameter")
         names = self.names_in(value)
         follows = names and variable.name not in self.structural
-        if follows and self.graph.extent(value)[1] <= LONGEST_PARAMETER:
+        if moving or (follows and self.graph.extent(value)[1] <= LONGEST_PARAMETER):
             return value
         # What is long would stand in many equations; it is a number, and so are those it is made of.
         self.structural.update(names)
