@@ -97,7 +97,7 @@ class Conditions(Writer):
         parts = conjuncts(graph, node if other is None else other)
         sides = graph.args[parts[0]] if len(parts) == 2 and graph.op[parts[0]] is Op.LE else ()
         if sides and graph.args[parts[1]] == sides[::-1] and graph.op[parts[1]] is Op.LE:
-            names = [self._name(leaf) for leaf in graph.leaves_of(*sides)]
+            names = [self._name(leaf) for leaf in graph.leaves_of(*sides) if leaf.kind != "p"]
             changes = any(name.startswith("pre(") for name in names)
             if self.discrete is not None and not (changes or all(name in self.discrete for name in names)):
                 return (" != " if other else " == ").join(self._part(side, 1) for side in sides)
