@@ -122,8 +122,6 @@ class Algebra(Graph):
                 return if_true if if_true == if_false else other
         return super().call(op, *args)
 
-    # Leaves
-
     def number(self, text: str) -> int:
         """The node of a decimal number in a text."""
         if text not in self._texts:  # the same numbers come again and again
@@ -144,8 +142,6 @@ class Algebra(Graph):
                 depth, size = max(depth, deep - joins), size + long - joins
             self._extents[each] = depth + 1, size + 1
         return self._extents[node]
-
-    # Numbers
 
     def _checked(self, node: int) -> int:
         """A node itself, if it is no number, and begins with none, that is too large, small or long."""
@@ -193,8 +189,6 @@ class Algebra(Graph):
             if bits * abs(power) > MOST_BITS and abs(size) > LARGEST_DECIMAL_EXPONENT:
                 raise InputError(f"a power is too {'large' if size > 0 else 'small'}; use other units")
         return self._checked(self.power(base, exponent))
-
-    # Conditions
 
     def compared(self, sign: str, left: int, right: int) -> Condition:
         """A comparison."""
@@ -262,8 +256,6 @@ class Algebra(Graph):
         if isinstance(value, Condition):
             return Condition(*self.substitute([value.node], places))
         return self.substitute([value], places)[0]
-
-    # Arrays
 
     def product(self, factors: Sequence[Value]) -> Value:
         """The product of numbers, vectors and matrices."""

@@ -102,9 +102,6 @@ def sides_of(values: Values, equation: Equal | syntax.Algorithm, scope: Scope) -
     return [values.value(item, scope) for item, _ in pairs], [new for _, new in pairs]
 
 
-# When-equations
-
-
 class Reaction(NamedTuple):
     """What happens where a condition begins to hold."""
 
@@ -643,8 +640,6 @@ class Flat:
                 value = values.as_number(values.bound(variable.value), at)
                 yield Vanishing(at, values.graph.sub(values.symbol(variable), value), "")
 
-    # Classes
-
     def _fill(
         self, instance: Instance, classes: list[ClassDefinition], change: Change, more: Change | None = None
     ) -> None:
@@ -691,8 +686,6 @@ class Flat:
             if word not in instance.members:
                 hint = similar(word, instance.members)
                 self.fail(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
-
-    # Components
 
     def _resolved(
         self, element: syntax.Component, change: Change, definition: ClassDefinition, variability: str = ""

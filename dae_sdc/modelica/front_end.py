@@ -225,8 +225,6 @@ class _Tree:
             definition.initial.append(syntax.Algorithm(self.at(item), self.read(item["statements"])))
         return definition
 
-    # Declarations
-
     def component(self, item: Node) -> syntax.Component:
         self._whole = shown = item["name"]
         at = self.at(item)
@@ -286,8 +284,6 @@ class _Tree:
         function.algorithms = [self.read(item["body"])]
         return function
 
-    # Equations
-
     def equations(self, section: str) -> list[syntax.Equation]:
         """The equations of a section; of loops rumoca has the first two equations, and the form of all."""
         equations: list[syntax.Equation] = [*map(self.equation, self.flat[f"{section}equations"])]
@@ -336,8 +332,6 @@ class _Tree:
         clauses = [item["first"], *item["else_when"]]
         branches = [(self.read(part["condition"]), self.read(part["equations"])) for part in clauses]
         return syntax.When(self.at(item), branches)
-
-    # Expressions and statements
 
     def read(self, part: Any, at: int = 0) -> Any:
         """A part of rumoca's form in the syntax tree: a node, a name, or several of them."""

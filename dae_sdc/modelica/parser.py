@@ -448,8 +448,6 @@ class ClassParser(EquationParser):
             self.take()
         self.need(";", "behind an external function")
 
-    # Declarations
-
     def _constraint(self) -> None:
         """Take what constrains another class in the place of this one, as rumoca understands it."""
         if self.lenient and self.takes("constrainedby"):
@@ -521,8 +519,6 @@ class ClassParser(EquationParser):
         word, sizes = name.parts[-1]
         name.parts[-1] = word, []
         return name, sizes
-
-    # Modifications and annotations
 
     def _modification(self) -> syntax.Modification | None:
         """The modification after the name of a component: modifications of its parts, and a value."""

@@ -254,8 +254,6 @@ class _Builder:
                 model.simplified_roots[len(model.roots)] = nodes[other]
             model.add_root(nodes[root], name)
 
-    # Unknowns and parameters
-
     def parameter(self, model: Model, variable: Variable) -> None:
         symbol, value = self.values.symbol(variable), self.values.numbers.get(variable)
         for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):
@@ -313,8 +311,6 @@ class _Builder:
         if bound is not None and not isinstance(value, str):
             self.fail(bound.expression.at, wrong)
         return str(value)
-
-    # Annotations
 
     def experiment(self, definition: ClassDefinition) -> tuple[tuple[float, float], float | None]:
         annotation = definition.annotations.get("experiment", Modification(definition.at))

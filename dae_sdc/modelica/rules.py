@@ -26,9 +26,6 @@ _NO_FUNCTIONS: Final = (
 ).split()
 
 
-# Operators
-
-
 def _sum(values: Values, item: Operation, scope: Scope) -> Value:
     terms = []
     for sign, part in item.parts:
@@ -106,9 +103,6 @@ _OPERATIONS: Final[dict[Precedence, Rule]] = {
 }
 
 
-# Choices and arrays
-
-
 def _if(values: Values, item: syntax.If, scope: Scope) -> Value:
     tests, parts = values.cases(item, scope)
     return values.graph.chosen(tests, [values.value(part, scope) for part in values.in_cases(tests, parts)])
@@ -128,9 +122,6 @@ def _matrix(values: Values, item: syntax.Matrix, scope: Scope) -> Value:
     if len({len(line) for line in whole}) > 1:
         values.fail(item.at, "the rows of a matrix have different lengths")
     return whole
-
-
-# Calls
 
 
 def _call(values: Values, item: Call, scope: Scope) -> Value:
@@ -185,9 +176,6 @@ def _arguments(values: Values, item: Call, scope: Scope, count: int | None = Non
 
 def _derivative(values: Values, value: Value, order: int, at: int) -> Value:
     return arithmetic.each(lambda each: values.check(values.graph.total_derivative(each, order), at), value)
-
-
-# Functions with special rules
 
 
 def _homotopy(values: Values, item: Call, scope: Scope) -> Value:

@@ -187,8 +187,6 @@ class Values:
             value = value[k]
         return value
 
-    # Limits and messages
-
     def spend(self, count: int, at: int) -> None:
         """Count what has been evaluated, so that no text takes forever."""
         self._work += count
@@ -211,8 +209,6 @@ class Values:
             return function(*arguments, **options)
         except InputError as error:
             raise self.source.placed(error, at) from None
-
-    # Numbers
 
     def as_number(self, value: Value, at: int) -> Any:
         """The value itself if it is one number; an error with the line otherwise."""
@@ -276,8 +272,6 @@ class Values:
         self.spend(len(numbers), item.at)
         return numbers
 
-    # Names
-
     def of_name(self, name: syntax.Name, scope: Scope) -> Value:
         """The value of a name; raises InputError if it does not exist."""
         parts = name.parts
@@ -319,8 +313,6 @@ class Values:
         known = [*members, *scope.locals, *(f"Modelica.Constants.{e}" for e in arithmetic.CONSTANTS)]
         hint = similar(text, [*known, "time"]) or "; declare it"
         return self.source.error(name.at, f"there is no variable or parameter {text}{hint}")
-
-    # Members of components
 
     def lookup(self, name: Expression, scope: Scope) -> Any:
         """The member, or list of members, that a name refers to; None if there is none, or for no name."""
