@@ -218,8 +218,10 @@ def test_a_run_that_fails_is_an_error_of_the_unit(tmp_path: Path) -> None:
     model.equation(model.der(x) - x**2)
     tool = Tool(unpacked(model, tmp_path))
     tool.begin(0.0)
+    assert not tool.step(0.0, 0.5)
+    assert tool.get("x") == pytest.approx([2.0], rel=1e-5)
     with pytest.raises(SolveError, match="step"):
-        tool.step(0.0, 0.5)
+        tool.step(0.5, 1.0)
 
 
 def test_names_and_kinds_are_those_of_fmi(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from dae_sdc.errors import DAEWarning, InputError, SolveError
 from dae_sdc.files import check_place, replacing
 from dae_sdc.model.model import Model
 from dae_sdc.modelica.reader import read_modelica_text
-from dae_sdc.modelica.writer import input_names, modelica_text, write_modelica
+from dae_sdc.modelica.writer import modelica_text, write_modelica
 from dae_sdc.registry import require_name
 
 _SLAVE: Final = '''"""The model in model.mo as a unit of FMI 3.0."""
@@ -30,9 +30,10 @@ class {name}(Unit, Fmi3Slave):
     package, outputs, rtol = dae_sdc, {outputs!r}, {rtol!r}
 '''
 _SAMPLE: Final = re.compile(r"sample\((?:[^()]|\([^()]*\))*\)")
+_INPUT: Final = re.compile(r"^  input Real '?([^'(]+)", re.MULTILINE)  # As the writer has it.
 _NEVER: Final = "(t < -1e300)"
-_PART: Final = r"[^\W\d]\w*(\[\d+(, ?\d+)*\])?"
-_STRUCTURED: Final = re.compile(rf"{_PART}(\.{_PART})*", re.ASCII)  # Names that FMI takes without quotes.
+# Names that FMI takes without quotes: words with subscripts between dots.
+_STRUCTURED: Final = re.compile(r"([^\W\d]\w*(\[\d+(, ?\d+)*\])?(\.(?!$)|$))+", re.ASCII)
 
 
 class Unit:
@@ -43,6 +44,7 @@ class Unit:
     rtol: float
     resources: str
     register_variable: Any
+    run: Any = None
 
     def __init__(self, **settings: Any) -> None:
         from pythonfmu3 import DefaultExperiment, Float64, Fmi3Causality, Fmi3Variability
@@ -52,29 +54,28 @@ class Unit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DAEWarning)  # Nothing gives the inputs a value yet.
             model = self.model = read_modelica_text(text, reader="own")
-        self.inputs = {name: model.variables_by_name[name].start[0] for name in input_names(model)}
-        self.given: dict[str, Any] = {**model.parameter_values, **self.inputs}
-        self.run: Any = None
-        self.events, self.t = model.events, model.interval[0]
-        self.aim = self.t  # Where the run ends that is there, if nothing ends it before.
+        self.inputs = {name: model.variables_by_name[name].start[0] for name in _INPUT.findall(text)}
+        self.held = dict(self.inputs)  # Values of the inputs in the run that is there.
+        self.params: dict[str, Any] = dict(model.parameter_values)
+        self.events = [text.replace(TERMINAL, _NEVER) for text in model.events]
+        # Where the run ends that is there, if nothing ends it before.
+        self.t = self.aim = model.interval[0]
         self.values = dict[str, float]()  # Of unknowns at the time that is reached, as they are asked for.
 
         def register(name: str, unit: str, causality: str, variability: str) -> None:
             about = {"causality": Fmi3Causality[causality], "variability": Fmi3Variability[variability]}
             about |= {"getter": partial(self.value, name), "description": unit or None}
-            about |= {"setter": partial(self._set, name)} if name in self.given else {}
+            about |= {"setter": partial(self._set, name)} if causality in ("parameter", "input") else {}
             shown = name if _STRUCTURED.fullmatch(name) else f"'{name}'"
             self.register_variable(Float64(shown, **about), nested=False)
 
         register("time", "", "independent", "continuous")
         for each in model.parameters_by_name.values():
             register(each.name, each.unit, "parameter", "fixed")
-        for unknown in model.unknowns():
-            if unknown.name in self.inputs:
-                register(unknown.name, unknown.unit, "input", "continuous")
-                continue
-            causality = "output" if unknown.name in self.outputs else "local"
-            register(unknown.name, unknown.unit, causality, "discrete" if unknown.discrete else "continuous")
+        for name, unknown in model.variables_by_name.items():
+            kind = "input" if name in self.inputs else "output" if name in self.outputs else "local"
+            is_discrete = unknown.discrete and kind != "input"
+            register(name, unknown.unit, kind, "discrete" if is_discrete else "continuous")
         self.default_experiment = DefaultExperiment(*model.interval, model.dt, self.rtol)
 
     def setup_experiment(self, start_time: float) -> None:
@@ -83,24 +84,20 @@ class Unit:
 
     def exit_initialization_mode(self) -> None:
         """Find the start, at which inputs have the values that they are set to."""
-        for name in self.inputs:
-            self.inputs[name] = self.given[name]
-            self.model.start(name, self.given[name], fixed=True)
-        self.values = dict(self.package.initial(self.model, t0=self.t, params=self._params).values)
+        for name, value in self.inputs.items():
+            self.model.start(name, value, fixed=True)
+        self.values = dict(self.package.initial(self.model, t0=self.t, params=self.params).values)
 
     def _set(self, name: str, value: float) -> None:
-        self.given[name] = value
+        (self.inputs if name in self.inputs else self.params)[name] = value
         if self.run is None:
             self.values = {}
 
-    @property
-    def _params(self) -> dict[str, float]:
-        return {name: self.given[name] for name in self.model.parameter_names}
-
     def value(self, name: str) -> float:
         """The value of a parameter, of an input, or of an unknown at the time that is reached."""
-        if name in self.given or name == "time":
-            return float(self.given.get(name, self.t))
+        for values in ({"time": self.t}, self.params, self.inputs):
+            if name in values:
+                return float(values[name])
         if self.run is None and not self.values:
             self.exit_initialization_mode()
         if name not in self.values:
@@ -115,8 +112,7 @@ class Unit:
         from pythonfmu3 import Fmi3StepResult
 
         t, slack = current_time + step_size, 1e-9 * step_size
-        has_ended = self.run is not None and self.run.t[-1] < self.aim
-        if self.aim < t - slack and not has_ended:
+        if self.aim < t - slack and (self.run is None or self.run.t[-1] >= self.aim):
             self.aim = t if self.inputs else max(t, self.model.interval[1])
             self.run = self._following()
         last = float(self.run.t[-1])
@@ -128,19 +124,15 @@ class Unit:
 
     def _following(self) -> Any:
         """The run that begins where the last one has ended, with what happens there behind it."""
-        texts, options = list(self.events), dict[str, Any](t0=self.t)
-        if self.inputs or self.run is not None:
-            texts = [text.replace(TERMINAL, _NEVER) for text in texts]
+        texts, options = self.events, dict[str, Any](t0=self.t)
         if self.run is not None:
             t0 = float(self.run.t[-1])
             texts = [_SAMPLE.sub(rf"(\g<0> and t > {t0!r})", text.replace(INITIAL, _NEVER)) for text in texts]
-            changed = {name: self.given[name] for name, old in self.inputs.items() if self.given[name] != old}
-            self.inputs |= changed
             options = {"t0": t0, "u0": {name: self.run.values(name)[-1] for name in self.model.names}}
-            options["events"] = [f"{INITIAL}; {name} = {value!r}" for name, value in changed.items()]
-        self.model.events = tuple(texts)
-        settings = {"t_end": self.aim, "rtol": self.rtol, "params": self._params}
-        return self.package.solve(self.model, **settings, **options)
+            news = {name: value for name, value in self.inputs.items() if value != self.held[name]}
+            options["events"] = [f"{INITIAL}; {name} = {value!r}" for name, value in news.items()]
+        self.held, self.model.events = dict(self.inputs), tuple(texts)
+        return self.package.solve(self.model, t_end=self.aim, rtol=self.rtol, params=self.params, **options)
 
 
 @checked()
@@ -194,12 +186,11 @@ def write_fmu(
     with TemporaryDirectory() as place:
         script, source = Path(place, "slave.py"), Path(place, "model.mo")
         source.write_text(text, encoding="utf-8")
-        about = {"outputs": tuple(model.names if outputs is None else outputs), "rtol": rtol}
         name = re.sub(r"\W|^(?=\d)", "_", model.name, flags=re.ASCII)
-        script.write_text(_SLAVE.format(name=name, **about), encoding="utf-8")
+        shown = tuple(model.names if outputs is None else outputs)
+        script.write_text(_SLAVE.format(name=name, outputs=shown, rtol=rtol), encoding="utf-8")
         # The exporter says by mistake that all steps have one size.
-        settings = {"canHandleVariableCommunicationStepSize": True}
-        unit = FmuBuilder.build_FMU(script, place, [source], **settings)
+        unit = FmuBuilder.build_FMU(script, place, [source], canHandleVariableCommunicationStepSize=True)
         with replacing(target) as (file,):
             file.write(unit.read_bytes())
     return target

@@ -170,6 +170,7 @@ class _FlatClass:
         model, name, events = self.model, quoted(self.model.name), _Events(self)
         if model.held or model.redundant:
             raise InputError(f"{model.name} has equations of its start alone; write it before it is repaired")
+        changed = {j for branches in events.whens for _, news, _ in branches for j in news}
         yield f"model {name}{f' {_string(model.title)}' if model.title else ''}"
         for parameter in model.parameters_by_name.values():
             value = "" if parameter.value is None else f" = {_number(parameter.value)}"
@@ -183,7 +184,7 @@ class _FlatClass:
                 attributes |= {"nominal": variable.nominal.get(order)}
                 follow = {"start" if key == order else key: each for key, each in variable.formulas.items()}
                 attributes |= {word: self.formula(follow[word]) for word in attributes if word in follow}
-                word = ("discrete " if j in events.changed else "input ") if variable.discrete else ""
+                word = ("discrete " if j in changed else "input ") if variable.discrete else ""
                 yield f"  {word}Real {self.unknown(j, order)}{_attributes(attributes)};"
         starts = [*self.starts()]
         yield from ["initial equation", *starts] if starts else ()
@@ -246,11 +247,6 @@ class _Events:
         self.asserts = list[str]()
         for event in flat.model.events:
             self.enter(event)
-
-    @property
-    def changed(self) -> set[int]:
-        """Places of the discrete unknowns that events change."""
-        return {j for branches in self.whens for _, news, _ in branches for j in news}
 
     def lines(self) -> Iterator[str]:
         """When-equations, of which all branches assign the same, and assertions."""
@@ -370,12 +366,6 @@ class _Events:
             case ast.IfExp(test, first, second):
                 return f"(if {self.written(test)} then {self.written(first)} else {self.written(second)})"
         raise self.refused(ast.unparse(tree), "it is no unknown of the model, or no operation there")
-
-
-def input_names(model: Model) -> list[str]:
-    """Names of the discrete unknowns that no event of the model changes."""
-    changed = _Events(_FlatClass(model)).changed
-    return [each.name for j, each in enumerate(model.unknowns()) if each.discrete and j not in changed]
 
 
 def modelica_text(model: Model) -> str:
