@@ -256,6 +256,17 @@ def test_an_assertion_has_its_level(level: str, reader: str) -> None:
     assert run.t[-1] == pytest.approx(1.0 if run.success else 0.5) and "high at t=0.5" in run.message
 
 
+@pytest.mark.parametrize("reader", ["own", "rumoca"])
+@pytest.mark.parametrize(("order", "ends"), [("{1, 2, 3}", False), ("{2, 2, 3}", True), ("{1, 3, 3}", True)])
+def test_an_assertion_may_compare_parameters(order: str, ends: bool, reader: str) -> None:
+    text = (
+        f"model M parameter Integer s[3]={order}; Real x(start=0, fixed=true); equation der(x) = 1; "
+        'assert(s[1] <> s[2] and s[2] <> 3, "order"); end M;'
+    )
+    run = ds.solve(ds.read_modelica_text(text, reader=reader))
+    assert (run.t[-1], run.message) == ((0.0, "order at t=0") if ends else (1.0, ""))
+
+
 @pytest.mark.parametrize("call", ['assert(y > 2.0, "low")', 'terminate("low")'])
 def test_what_rumoca_loses_is_refused(call: str) -> None:
     text = (
