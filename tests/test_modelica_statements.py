@@ -375,6 +375,16 @@ def test_events_at_0_1_0_35_0_6_and_0_85_change_variables(text: str, ends: dict[
     assert {name: float(solution[name][-1]) for name in ends} == pytest.approx(ends, abs=1e-9)
 
 
+def test_an_input_without_an_equation_may_have_a_derivative_beside_events() -> None:
+    text = "input Real u(start=2); Real y; Real x(start=0, fixed=true); Integer n(start=0, fixed=true);"
+    events = "when x > 1 then n = pre(n) + 1; end when;"
+    with pytest.warns(DAEWarning, match="nothing gives the input u a value"):
+        whole = f"model M {text} equation der(x) = u; y = der(u) + x; {events} end M;"
+        model = read_modelica_text(whole, reader="own")
+    ends = {name: ds.solve(model, rtol=1e-8)[name][-1] for name in ("u", "x", "y", "n")}
+    assert ends == pytest.approx({"u": 2.0, "x": 2.0, "y": 2.0, "n": 1.0}, rel=1e-12)
+
+
 def test_an_input_without_an_equation_keeps_its_start_and_is_told() -> None:
     inputs = "input Real u(start=3); input Boolean b(start=true);"
     text = f"model M {inputs} Real x; equation der(x) = if b then u else 0;"
@@ -392,6 +402,8 @@ def test_an_input_without_an_equation_keeps_its_start_and_is_told() -> None:
         ("Integer n; Real x = 1;", "n is a variable of type Integer that nothing gives a value"),
         ("Real x, y; equation (x, y) = (1, 2, 3);", "or as many values"),
         ("Real x = if sample(0, 1) then 1 else 0;", "sample(...) stands in conditions"),
+        ("Real x[2] = {1, 2}^2;", "^ takes square matrices"),
+        ("Real x[2,2] = {{1, 2}, {3, 4}}^(-1);", "with exponents from 0 on"),
     ],
 )
 def test_what_has_no_meaning_is_refused(text: str, words: str) -> None:

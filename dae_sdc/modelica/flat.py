@@ -491,7 +491,7 @@ class Flat:
         constant = {values.graph.variable(name, 1) for name in values.discrete}
         others = [item.expression for item in self.equations if whens and item.expression not in constant]
         names = {str(leaf.index) for leaf in values.graph.leaves_of(*others) if leaf.order}
-        for name in sorted(names & values.discrete):
+        for name in sorted(names & values.discrete - {v.name for v in self.variables if _is_open(v)}):
             self.fail(whens[0][0].at, f"{name} has a derivative and is given a value by when; write reinit")
         states = {each: values.before_event(each) for each in map(values.graph.variable, names)}
         values.at_event = True

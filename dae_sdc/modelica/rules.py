@@ -63,8 +63,8 @@ def _power(values: Values, item: Operation, scope: Scope) -> Value:
     value, by = values.value(base, scope), values.number(exponent, scope)
     if isinstance(value, list) and item.parts[1][0] == "^":
         count = values.integer(exponent, scope, "the exponent of a matrix")
-        if count < 0:
-            values.fail(exponent.at, "the exponent of a matrix is below 0; solve for the product")
+        if count < 0 or arithmetic.sizes(value) != [len(value)] * 2:
+            values.fail(item.at, "^ takes square matrices, with exponents from 0 on; write .^ for elements")
         values.spend(count * len(value) ** 3, item.at)
         places = range(len(value))
         identity = [[values.graph.constant(i == j) for j in places] for i in places]
