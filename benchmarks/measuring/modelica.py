@@ -60,8 +60,8 @@ def cases(corpus: Path) -> Iterator[Case]:
         if within is None:
             yield Case(str(path.relative_to(corpus)), text)
         elif "experiment" in text:
-            for name, parts in Outline(Source(text, str(path))).annotations.items():
-                if "experiment" in parts:
+            for name, definition in Outline(Source(text, str(path))).classes.items():
+                if "experiment" in definition.annotations:
                     yield Case(f"{within[1]}.{name}", "", f"{within[1]}.{name}")
 
 
