@@ -155,6 +155,20 @@ def test_a_unit_answers_to_inputs_that_stay_within_its_steps(
         tool.set(u=u)
 
 
+@pytest.mark.parametrize("client", CLIENTS)
+def test_an_input_that_is_set_behind_the_start_counts_from_the_first_step_on(
+    client: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    tool = client(unpacked(plant(), tmp_path, rtol=1e-9))
+    tool.begin(0.0, k=1.0, u=2.0)
+    tool.set(u=5.0)
+    x = 1.0
+    for t, size in ((0.0, 0.25), (0.25, 0.5)):
+        tool.step(t, size)
+        x = 5.0 + (x - 5.0) * np.exp(-size)
+        assert tool.get("x", "y") == pytest.approx([x, x + 15.0], rel=1e-8)
+
+
 def pendulum() -> ds.Model:
     """A pendulum of index 3 that a force moves."""
     model = ds.Model("pendulum", interval=(0.0, 2.0))

@@ -42,24 +42,22 @@ class Unit:
     package: Any  # The front door of the package, which is above this floor.
     outputs: Sequence[str]
     rtol: float
-    resources: str
     register_variable: Any
     run: Any = None
+    held: Any = None  # Values of the inputs in the run that is there; None where the start may still change.
 
     def __init__(self, **settings: Any) -> None:
         from pythonfmu3 import DefaultExperiment, Float64, Fmi3Causality, Fmi3Variability
 
         super().__init__(**settings)
-        text = Path(self.resources, "model.mo").read_text(encoding="utf-8")
+        text = Path(settings["resources"], "model.mo").read_text(encoding="utf-8")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DAEWarning)  # Nothing gives the inputs a value yet.
             model = self.model = read_modelica_text(text, reader="own")
         self.inputs = {name: model.variables_by_name[name].start[0] for name in _INPUT.findall(text)}
-        self.held = dict(self.inputs)  # Values of the inputs in the run that is there.
         self.params: dict[str, Any] = dict(model.parameter_values)
         self.events = [text.replace(TERMINAL, _NEVER) for text in model.events]
-        # Where the run ends that is there, if nothing ends it before.
-        self.t = self.aim = model.interval[0]
+        self.t = self.aim = model.interval[0]  # The time, and where the run ends if nothing ends it before.
         self.values = dict[str, float]()  # Of unknowns at the time that is reached, as they are asked for.
 
         def register(name: str, unit: str, causality: str, variability: str) -> None:
@@ -70,12 +68,11 @@ class Unit:
             self.register_variable(Float64(shown, **about), nested=False)
 
         register("time", "", "independent", "continuous")
-        for each in model.parameters_by_name.values():
-            register(each.name, each.unit, "parameter", "fixed")
-        for name, unknown in model.variables_by_name.items():
+        for name, parameter in model.parameters_by_name.items():
+            register(name, parameter.unit, "parameter", "fixed")
+        for name, each in model.variables_by_name.items():
             kind = "input" if name in self.inputs else "output" if name in self.outputs else "local"
-            is_discrete = unknown.discrete and kind != "input"
-            register(name, unknown.unit, kind, "discrete" if is_discrete else "continuous")
+            register(name, each.unit, kind, "discrete" if each.discrete and kind != "input" else "continuous")
         self.default_experiment = DefaultExperiment(*model.interval, model.dt, self.rtol)
 
     def setup_experiment(self, start_time: float) -> None:
@@ -84,13 +81,17 @@ class Unit:
 
     def exit_initialization_mode(self) -> None:
         """Find the start, at which inputs have the values that they are set to."""
+        self.held = dict(self.inputs)
+        self._find_start()
+
+    def _find_start(self) -> None:
         for name, value in self.inputs.items():
             self.model.start(name, value, fixed=True)
         self.values = dict(self.package.initial(self.model, t0=self.t, params=self.params).values)
 
     def _set(self, name: str, value: float) -> None:
         (self.inputs if name in self.inputs else self.params)[name] = value
-        if self.run is None:
+        if self.held is None:
             self.values = {}
 
     def value(self, name: str) -> float:
@@ -98,8 +99,8 @@ class Unit:
         for values in ({"time": self.t}, self.params, self.inputs):
             if name in values:
                 return float(values[name])
-        if self.run is None and not self.values:
-            self.exit_initialization_mode()
+        if self.held is None and not self.values:
+            self._find_start()
         if name not in self.values:
             # What events alone change stays within a step, where a polynomial would round it.
             at = self.run if self.model.variables_by_name[name].discrete else self.point
@@ -124,13 +125,12 @@ class Unit:
 
     def _following(self) -> Any:
         """The run that begins where the last one has ended, with what happens there behind it."""
-        texts, options = self.events, dict[str, Any](t0=self.t)
+        events = [f"{INITIAL}; {k} = {value!r}" for k, value in self.inputs.items() if value != self.held[k]]
+        texts, options = self.events, dict[str, Any](t0=self.t, events=events)
         if self.run is not None:
             t0 = float(self.run.t[-1])
             texts = [_SAMPLE.sub(rf"(\g<0> and t > {t0!r})", text.replace(INITIAL, _NEVER)) for text in texts]
-            options = {"t0": t0, "u0": {name: self.run.values(name)[-1] for name in self.model.names}}
-            news = {name: value for name, value in self.inputs.items() if value != self.held[name]}
-            options["events"] = [f"{INITIAL}; {name} = {value!r}" for name, value in news.items()]
+            options |= {"t0": t0, "u0": {name: self.run.values(name)[-1] for name in self.model.names}}
         self.held, self.model.events = dict(self.inputs), tuple(texts)
         return self.package.solve(self.model, t_end=self.aim, rtol=self.rtol, params=self.params, **options)
 
