@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse as sparse
+from helpers.machine import compiled
 from hypothesis import given, strategies as st
 
 from dae_sdc.compiled import triangular
@@ -561,7 +562,7 @@ def test_compiled_loops_give_the_same_numbers(case: str) -> None:
     rhs = matrix @ np.sin(np.arange(n))
     plain, machine, work = np.empty(n), np.empty(n), np.empty(n)
     triangular.solve_triangular(factors, rhs, plain, work)
-    triangular.compiled_loop(triangular.solve_triangular)(factors, rhs, machine, work)
+    compiled(triangular.solve_triangular)(factors, rhs, machine, work)
     np.testing.assert_array_equal(machine, plain)
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sparse
 from helpers.in_python import InPython
+from helpers.machine import compiled
 from numpy.polynomial.polynomial import polyval
 from scipy.sparse.linalg import splu
 
@@ -634,8 +635,8 @@ def complex_matrix(seed: int, n: int = 60) -> Any:
 
 @pytest.mark.parametrize("kind", ["plain", "compiled"])
 def test_complex_matrices_are_refactorised(kind: str) -> None:
-    renew = refactorize if kind == "plain" else triangular.compiled_loop(refactorized)
-    solve = solve_triangular if kind == "plain" else triangular.compiled_loop(triangular.solve_triangular)
+    renew = refactorize if kind == "plain" else compiled(refactorized)
+    solve = solve_triangular if kind == "plain" else compiled(triangular.solve_triangular)
     first = complex_matrix(1)
     n = first.shape[0]
     factors, pattern = superlu_factors(splu(first), first)
@@ -658,7 +659,7 @@ def test_complex_matrices_are_refactorised(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["plain", "compiled"])
 @pytest.mark.parametrize("unit", [1.0, 1j, np.exp(0.25j * np.pi)])
 def test_complex_pivots_are_watched(kind: str, unit: complex) -> None:
-    renew = refactorize if kind == "plain" else triangular.compiled_loop(refactorized)
+    renew = refactorize if kind == "plain" else compiled(refactorized)
     first = sparse.csc_matrix(unit * np.array([[4.0, 1.0], [1.0, 3.0 + 0j]]))
     factors, pattern = superlu_factors(splu(first, permc_spec="NATURAL"), first)
     work = np.empty(8, dtype=np.complex128)

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numba import types
 
 import dae_sdc as ds
 from dae_sdc import llvm
@@ -334,15 +333,15 @@ def twice_of(directory: Path) -> Any:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return compiling.kept(module.twice, (types.float64,))
+    return compiling.kept(module.twice)
 
 
 def by_numba(directory: Path) -> tuple[float, int, list[Path]]:
     """What a kept function gives, how often it was read from the disk, and its files."""
     gc.collect()  # of the function before nothing is left
     function = twice_of(directory)
-    read = sum(function.stats.cache_hits.values())
-    return function(1.5), read, list(cache_directory("functions").iterdir())
+    value, read = function(1.5), sum(function.stats.cache_hits.values())
+    return value, read, list(cache_directory("functions").iterdir())
 
 
 def by_llvm(directory: Path) -> tuple[float, int, list[Path]]:
@@ -565,7 +564,7 @@ def test_an_interrupt_in_a_callback_of_compiled_code_ends_what_is_under_way() ->
 
 COMPILES = """
 import ctypes, signal
-from numba import types
+
 from numba.core.codegen import JITCPUCodegen
 from dae_sdc.dae.compiling import kept
 
@@ -579,7 +578,7 @@ def interrupting(self, *arguments):
 
 JITCPUCodegen._add_module = interrupting
 try:
-    kept(lambda x: 2.0 * x, types.float64(types.float64))
+    kept(lambda x: 2.0 * x)(1.0)
     print("lost")
 except KeyboardInterrupt:
     print("ended")

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import scipy.sparse as sparse
+from helpers.machine import compiled
 
 from dae_sdc.compiled import triangular
 from dae_sdc.compiled.triangular import (
@@ -220,9 +221,8 @@ def test_a_matrix_that_fills_many_times_its_entries_gets_room() -> None:
     for room in (len(factors.lower_data), len(factors.upper_data)):
         for size, expected in ((room - 1, -1), (entries, entries)):
             lower, upper = np.empty((2, size), dtype=np.int32)
-            needed = triangular.fill_in(
-                pattern, 150, link, starts[2], lower, starts[0], upper, starts[1], size
-            )
+            rows = pattern.position, pattern.indptr, link, starts[2], lower, starts[0], upper, starts[1]
+            needed = triangular.fill_in(*rows, 150, size)
             assert needed == expected
 
 
@@ -522,7 +522,7 @@ def test_compiled_loops_give_the_same_numbers(case: str) -> None:
     for matrix in others:
         assert refactorize(pattern, plain, matrix.data, work) == REFACTORIZED
         kept = work.copy()
-        assert triangular.compiled_loop(refactorize)(pattern, machine, matrix.data, work) == REFACTORIZED
+        assert compiled(refactorize)(pattern, machine, matrix.data, work) == REFACTORIZED
         same_numbers(plain, machine)
         np.testing.assert_array_equal(work, kept)
 
@@ -541,15 +541,16 @@ def test_compiled_loops_give_the_same_answers() -> None:
             values[rng.integers(64)] = rng.choice([np.nan, np.inf, 1e308])
         with np.errstate(all="ignore"):
             met.append(refactorize(pattern, factors, values, work))
-        assert triangular.compiled_loop(refactorize)(pattern, copy_for(factors), values, work) == met[-1]
+        assert compiled(refactorize)(pattern, copy_for(factors), values, work) == met[-1]
     assert set(met) == {REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE}
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_and_plain_loops_find_the_same_patterns(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = CASES[case]()[0]
+    monkeypatch.setattr(triangular, "LARGEST_PLAIN_PATTERN", 0)
     factors, pattern, _ = prepared(matrix)
-    monkeypatch.setattr(triangular, "compiled_loop", lambda function: function)
+    monkeypatch.setattr(triangular, "LARGEST_PLAIN_PATTERN", 10**9)
     other, same_pattern, _ = prepared(matrix)
     same_numbers(factors, other)
     for mine, theirs in zip(pattern, same_pattern, strict=True):

@@ -10,6 +10,7 @@ from timeit import Timer
 from typing import Any
 
 import numpy as np
+from numba import njit
 from scipy import sparse
 
 from benchmarks.measuring import steps
@@ -17,7 +18,7 @@ from benchmarks.measuring.clock import Clock
 from benchmarks.measuring.ranks import Work
 from benchmarks.measuring.steps import COMPILED, SWEEPER_METHODS, Steps
 from benchmarks.study import Table, chosen, study
-from dae_sdc.compiled import triangular
+from dae_sdc.compiled import machine_newton, triangular
 from dae_sdc.dae import linear, newton
 from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -177,10 +178,9 @@ def time_kernels(problem: ProblemDAE, u: Any, du: Any, t: float, c: float) -> li
     matrix = jacobian(state, slope, t, c)
     factors = linear.factorize(matrix)
     if sparse.issparse(matrix):
-        # Factorisations with known pivots, and solves, are those of the loops of compiled sweeps.
         parts, pattern = triangular.superlu_factors(factors, matrix)
-        again = triangular.compiled_loop(triangular.refactorize)
-        solve = triangular.compiled_loop(triangular.solve_triangular)
+        compiled = njit(error_model="numpy")
+        again, solve = compiled(machine_newton.refactorized), compiled(machine_newton.solved)
         right, result, room = np.ones(parts.size), np.empty(parts.size), np.empty(4 * parts.size)
         factoring = repeated(lambda: again(pattern, parts, matrix.data, room))
         solving = repeated(lambda: solve(parts, right, result, room[: parts.size]))

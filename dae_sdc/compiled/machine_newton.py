@@ -344,7 +344,7 @@ for _function in (newton.factorize_anew, newton.iterate, triangular.subtract_sup
 
 
 # Types of C functions of an integer that take the address of their memory first.
-AT = types.int64(types.int64, types.int64)
+AT, _SHORT = types.int64(types.int64, types.int64), types.CPointer(types.int32)
 
 
 def _solve_at(address: Any, m: Any) -> Any:
@@ -414,10 +414,11 @@ def _refactorize_at(address: Any, slot: Any, _: Any) -> Any:
 
 C_FUNCTIONS = compiling.c_functions(
     {
+        "fill_in": (triangular.fill_in, types.int64(*(_SHORT,) * 8, *(types.int64,) * 2)),
         "solve": (_solve_at, AT),
         "factorize": (_factorize_at, AT),  # by address: it would be optimised again within each caller
         "substitute": (_substitute, types.int64(*(types.int64,) * 3)),
         "refactorize": (_refactorize_at, types.int64(*(types.int64,) * 3)),
     }
 )
-"""Solves at a node, new factors, and the same with sparse ones."""
+"""Solves at a node, new factors, the same with sparse ones, and their pattern."""

@@ -8,26 +8,26 @@
 
 from __future__ import annotations
 
-import importlib
+import ctypes
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.dae import machine_code
 from dae_sdc.dae.linear import KLU, SparseLU
+from dae_sdc.dae.memory import address
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
-from dae_sdc.sharing import filtering, once
+from dae_sdc.sharing import once
 
 Indices = npt.NDArray[np.int32]
 
 # Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks.
 LARGEST_ROW_FILL = 100
-# Entries of a matrix and its factors up to which their pattern is found in plain Python: in milliseconds, as
-# numba needs a fifth of a second to load what it has compiled before.
-LARGEST_PLAIN_PATTERN = 1000
+LARGEST_PLAIN_PATTERN = 1000  # Entries of a matrix and its factors up to which nothing is compiled for them.
 
 
 class TriangularFactors(NamedTuple):
@@ -158,20 +158,20 @@ def _supernodes(factors: TriangularFactors) -> Indices:
 def _filled(factors: TriangularFactors, pattern: RowPattern) -> TriangularFactors:
     """Factors with an entry wherever matrices of this pattern can have one, zero where these have none."""
     n = factors.size
-    lower_starts, upper_starts = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
-    link, ends = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
+    lower_starts, upper_starts, link, ends = (np.empty(n + 1, dtype=np.int32) for _ in range(4))
     room = len(pattern.source) + len(factors.lower_data) + len(factors.upper_data)
-    fill = fill_in if room <= LARGEST_PLAIN_PATTERN else compiled_loop(fill_in)
+    is_small = room <= LARGEST_PLAIN_PATTERN
+    fill: Callable[..., int] = fill_in if is_small else compiled_fill_in()
     entries = -1
     while entries < 0:
         lower, upper = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
-        entries = fill(pattern, n, link, ends, lower, lower_starts, upper, upper_starts, room)
+        arrays = pattern.position, pattern.indptr, link, ends, lower, lower_starts, upper, upper_starts
+        entries = fill(*(arrays if is_small else map(address, arrays)), n, room)
         room *= 2
     lower, upper = lower[: lower_starts[n]].copy(), upper[: upper_starts[n]].copy()
     below = _spread(lower, lower_starts, *factors[:3]), lower, lower_starts
     above = _spread(upper, upper_starts, *factors[3:6]), upper, upper_starts
-    rest: Any = factors[6:]
-    return TriangularFactors(*below, *above, *rest)
+    return TriangularFactors(*below, *above, *cast(Any, factors[6:]))
 
 
 def _spread(
@@ -190,15 +190,23 @@ def _spread(
     return spread
 
 
+@once
+def compiled_fill_in() -> Callable[..., int]:
+    """The compiled form of :func:`fill_in`, which takes the addresses of its arrays."""
+    function = machine_code.entry("dae_sdc.compiled.machine_newton:fill_in")
+    return ctypes.CFUNCTYPE(*(ctypes.c_int64,) * 11)(function.address)
+
+
 def fill_in(
-    pattern: RowPattern,
-    n: int,
+    positions: Indices,
+    starts: Indices,
     link: Indices,
     ends: Indices,
     lower: Indices,
     lower_starts: Indices,
     upper: Indices,
     upper_starts: Indices,
+    n: int,
     room: int,
 ) -> int:
     """The patterns of L and U without exchanges of rows, as if no number ever became zero."""
@@ -207,8 +215,8 @@ def fill_in(
     # A row is kept as a chain in ascending order, into which the rows of U that are subtracted from it are
     # merged. Where L[j, k] and U[k, j] are both filled, row j has taken over what row k of U has beyond
     # column j, so that later rows look through row k up to j only.
-    # Shapes: link (n + 1,), ends (n,), lower and upper (room,), lower_starts and upper_starts (n + 1,).
-    positions, starts = pattern.position, pattern.indptr
+    # Shapes: link (n + 1,), ends (n,), lower and upper (room,), lower_starts and upper_starts (n + 1,);
+    # positions and starts are those of a :class:`RowPattern`.
     below, above = 0, 0
     lower_starts[0], upper_starts[0] = 0, 0
     for i in range(n):
@@ -381,12 +389,3 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
         total *= inverse[i]
         work[i] = total
         out[columns[i]] = total
-
-
-@once
-def compiled_loop(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile one of the loops of this module, or load it from disk; the first call imports numba."""
-    compiling = importlib.import_module("dae_sdc.dae.compiling")
-    with filtering("ignore", compiling.NumbaWarning):
-        made: Callable[..., Any] = compiling.kept(function)
-    return made

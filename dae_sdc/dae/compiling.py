@@ -23,7 +23,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import _dynfunc, from_dtype, njit, types
-from numba.core import cgutils, config, event, typeinfer
+from numba.core import cgutils, config, event
 from numba.core.caching import NullCache
 from numba.core.ccallback import CFunc
 from numba.core.codegen import JITCodeLibrary, RuntimeLinker
@@ -98,10 +98,6 @@ class _Disk(NullCache):  # type: ignore[misc]
         self._directory, self._name = cache_directory("functions"), name
         self._about = (numba.__version__, llvmlite.__version__, np.__version__, sys.version_info[:2], about)
 
-    @property
-    def cache_path(self) -> str:
-        return str(self._directory)
-
     def path(self, sig: Any, codegen: Any, kind: str = "nbc") -> Path:
         """Where a form is kept."""
         about = repr((self._about, sig, codegen.magic_tuple(), int(config.OPT)))
@@ -168,17 +164,12 @@ def _place(function: Any, options: dict[str, Any]) -> tuple[FunctionType, NullCa
     return named, _Disk(function.__name__.strip("<>"), (about, plain))
 
 
-def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
-    """Compile a function, and keep the result on disk if there is a place for it."""
-    options = {"nopython": True, "error_model": "numpy", **options}
+def kept(function: Callable[..., Any]) -> Any:
+    """Compile a function that Python calls, and keep its forms on disk if there is a place for them."""
+    options = {"nopython": True, "error_model": "numpy"}
     named, cache = _place(function, options)
     compiled = _KeptDispatcher(named, {}, options)
     compiled._cache = cache
-    if signature:
-        with typeinfer.register_dispatcher(compiled):
-            for kinds in signature:
-                compiled.compile(kinds)
-            compiled.disable_compile()
     return compiled
 
 
@@ -261,6 +252,13 @@ class _LinkedLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
+# Names of the passes of numba's compiler that functions need which make no arrays, functions or exceptions.
+_NEEDED = {
+    *("translate_bytecode", "fixup_args", "ir_processing", "reconstruct_ssa", "nopython_type_inference"),
+    *("strip_phis", "ir_legalization", "annotate_types", "native_lowering", "nopython_backend"),
+}
+
+
 class LinkedCompiler(CompilerBase):  # type: ignore[misc]
     """numba's compiler, with :class:`_LinkedLowering` of what is not called from outside of compiled code."""
 
@@ -271,14 +269,16 @@ class LinkedCompiler(CompilerBase):  # type: ignore[misc]
     def compile_extra(self, func: Any) -> CompileResult:
         """See numba."""
         state = self.state
-        key = type(self), func, state.args, state.return_type, state.flags
+        key = type(self), func, state.args, state.return_type, state.flags.copy()  # which compiling changes
         if key not in self.compiled:
             self.compiled[key] = super().compile_extra(func)
-        return self.compiled[key]
+        return self.compiled[key]._replace(metadata=None)  # which would be that of one caller
 
     def define_pipelines(self) -> Any:
         """See numba."""
         passes, flags = DefaultPassBuilder.define_nopython_pipeline(self.state), self.state.flags
+        if flags.no_rewrites:
+            passes.passes = [each for each in passes.passes if each[0].name() in _NEEDED]
         if self.step is not None:
             passes.add_pass_after(self.step, IRProcessing)
         if flags.no_cfunc_wrapper and flags.no_cpython_wrapper:
@@ -383,7 +383,7 @@ class RecordView:
 
     def __init__(self, structure: type[ctypes.Structure]) -> None:
         plain = from_dtype(np.dtype(structure))
-        self._kind: Any = type(structure.__name__, (types.Record,), {})
+        self._kind: Any = type(structure.__name__, (types.Record,), {"__repr__": types.Type.__repr__})
         register_model(self._kind)(models.RecordModel)
         fields = [(name, field._asdict()) for name, field in plain.fields.items()]
         self.at = view_as(self._kind(fields, plain.size, plain.aligned))
