@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from math import cos, exp, sin
-from typing import Any
 
 import numpy.typing as npt
 
@@ -169,8 +168,7 @@ class ProblematicF(SolvedProblem):
 
 def discontinuous_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
     """F of :class:`DiscontinuousTestDAE` on the branch of the current step."""
-    switched = p[0] != 0.0
-    out[0] = du[0] if switched else du[0] - u[1]
+    out[0] = du[0] if p[0] != 0.0 else du[0] - u[1]
     out[1] = u[0] * u[0] - u[1] * u[1] - 1.0
 
 
@@ -210,11 +208,7 @@ class DiscontinuousTestDAE(SolvedProblem):
     chooses_by_sides = True
     switch_names = ("y = 50",)
     residual_kernel = discontinuous_residual
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        self.t_switch_exact = math.acosh(50.0)
-        self.switched = False
+    t_switch_exact, switched = math.acosh(50.0), False
 
     def event(self, u: MeshDAE, t: float) -> float:
         """The function 2 y - 100 whose zero is the event."""
@@ -224,6 +218,10 @@ class DiscontinuousTestDAE(SolvedProblem):
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
         """The event function in units of 100."""
         return (0.01 * self.event(u, t),)
+
+    def switches_at(self, u: Vector, t: Vector) -> Vector:
+        """The values of :meth:`switches` at K states, shape (K, 1)."""
+        return 0.01 * (2.0 * u[:, :1] - 100.0)
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the branch of the step; a state with 2 y - 100 >= -1e-8 counts as after the event."""

@@ -406,6 +406,7 @@ class WSCC9BusSystem(ReferencedProblem):
     )
     interval = (0.0, 1.0)
     dt = 0.01
+    chooses_by_sides = True
     switch_names = ("limit of valve 1",)
     residual_kernel = wscc9_residual
     stored = "wscc9"
@@ -470,10 +471,7 @@ class WSCC9BusSystem(ReferencedProblem):
         """Time of the outage and state of valve 1, set points, and the networks."""
         # The compiled equations use these indices without a check.
         networks = [sparse.coo_array(np.reshape(network, (9, 9))) for network in self.networks]
-        entries = [
-            np.column_stack([*network.coords, network.data.real, network.data.imag]).ravel()
-            for network in networks
-        ]
+        entries = [np.column_stack([*of.coords, of.data.real, of.data.imag]).ravel() for of in networks]
         t_fault = -np.inf if self.faulted else self.t_fault
         head = [t_fault, slack(self.t_fault), self.limited, *(network.nnz for network in networks)]
         return np.concatenate([head, *self._set_points, *entries])
@@ -490,6 +488,10 @@ class WSCC9BusSystem(ReferencedProblem):
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
         """The value of :meth:`event`, as the only switch."""
         return (self.event(u, t),)
+
+    def switches_at(self, u: Vector, t: Vector) -> Vector:
+        """The values of :meth:`switches` at K states, shape (K, 1)."""
+        return u[:, 30:31] - float(self.psv_max)
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose whether valve 1 is held in the step: from 1e-10 below its limit on."""
