@@ -106,7 +106,7 @@ class StagesMemory(ctypes.Structure):
             # those of their u' in the formula, and their weights in the guess.
             "past of_past",
             "u0 du0 weights error estimated checked",  # (n,)
-            "amplifies others",  # whether rounding counts in some unknowns, and 0 for these, (n,)
+            "amplifies others rounding",  # whether it counts in some unknowns, 0 for these, and theirs, (n,)
             "sizes expected seen atol counted exponents",  # (n,), see Weights and Scales; the last integers
             "follows watched highest slowest",  # whether sizes and seen follow u; extreme exponents
             "guess du u value transformed change",  # (M, n)
@@ -145,9 +145,9 @@ def keys_of(pattern: Any) -> npt.NDArray[np.int64]:
 
 
 # Arrays of the matrices that are kept, where they are dense.
-FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivots")
+FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivots", "rounding")
 # Arrays that the next step may depend on, besides the factors, where they are sparse.
-REMEMBERED = ("mass", "stiffness", "coefficients", "indices", "starts")
+REMEMBERED = ("mass", "stiffness", "coefficients", "indices", "starts", "rounding")
 
 # Entries of factors a row from which on a factorisation is costly: each of n rows takes the product of a row
 # of L and one of U, a quarter of the entries squared and divided by n at least, in multiplications.
@@ -207,6 +207,7 @@ class StageEquations(Answers):
             "transformed": np.zeros((m, n)),
             "work": np.empty((2, n)),
             "others": np.where(self.multipliers, 0.0, 1.0),
+            "rounding": np.zeros(n),
             "exponents": index.astype(np.int64) - 1,
             "counted": np.ones(n),
             "directions": newton_checks.directions(n),
@@ -361,7 +362,7 @@ class StageEquations(Answers):
     def get_state(self) -> dict[str, Any]:
         """The state that the next step depends on, as numbers, texts and arrays, for a checkpoint."""
         if self._pattern is None:
-            return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else ())
+            return self._kept_arrays(FACTORS if self.numbers.linearized > 0.0 else FACTORS[-1:])
         return self._kept_arrays(REMEMBERED) | {
             "factors": self._factors.get_state(),
             "checked": self._checked,

@@ -29,6 +29,7 @@ from dae_sdc.sweepers.tolerance import (
     TIME_PART_AT_INDEX_4,
 )
 
+KEPT_ROUNDING = 0.9  # Part of the rounding of multipliers in a step that the next one takes for its own.
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
 
@@ -483,6 +484,7 @@ def _changes_by_rounding(a: Any, t0: Any, h: Any) -> Any:
             return False
     for j in range(n):
         if doubles(a.others)[j] == 0.0:
+            doubles(a.rounding)[j] = noise[j]
             weights[j] = min(weights[j], 1.0 / noise[j])
     return a.residual_is_small(t0, h)
 
@@ -1063,6 +1065,10 @@ def _weigh(a: Any, h: Any, known: Any, floor: Any) -> Any:
                 count += 1
         a.rate = max(np.sqrt(total / count), KEPT_RATE * a.rate, a.least_rate)
     write_weights(a, h, a.sizes, a.rtol if floor else 0.0)
+    if a.amplifies != 0:  # of the steps before: iterations of this one would come to their rounding in vain
+        for j in range(n):
+            doubles(a.rounding)[j] *= KEPT_ROUNDING
+            out[j] = min(out[j], 1.0 / max(doubles(a.rounding)[j], TINY))
 
 
 @_view.method()

@@ -95,7 +95,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._takes_fewer = bool(given.pop("fewer_nodes", False))
         self._shared = {name: given.pop(name, None) for name in ("comm", "threads", "measured")}
         super().__init__(given, level)
-        self.collocation = _is_collocation(self.method)
+        # The stages lie on a polynomial through the start of the step where A is full and satisfies C(s).
+        c, powers = self.method.c[:, None], np.arange(self.method.stages)
+        defect = np.abs(self.method.A @ c**powers - c ** (powers + 1) / (powers + 1)).max()
+        self.collocation = not self.method.diagonally_implicit and bool(defect <= DEFECT_TOLERANCE)
         self._used = self.method
         self._turns: bool | None = None
         self._switched: SwitchedSteps | None = None
@@ -304,13 +307,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
 
 @cache
-def _is_collocation(tableau: Tableau) -> bool:
-    """Whether the stages lie on a polynomial through the start of the step: A is full and satisfies C(s)."""
-    c, powers = tableau.c[:, None], np.arange(tableau.stages)
-    defect = np.abs(tableau.A @ c**powers - c ** (powers + 1) / (powers + 1))
-    return not tableau.diagonally_implicit and bool(defect.max() <= DEFECT_TOLERANCE)
-
-
 @checked()
 def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
     """The sweeper class of a tableau, for instance one of your own, as in the example of :class:`Tableau`.

@@ -159,8 +159,7 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
     # Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.
     status = corrections(w, t0, h)
     if status == SOLVED and not w.residual_is_small(t0, h):
-        w.numbers.eta = 1.0
-        return UNRESOLVED
+        w.numbers.eta, status = 1.0, UNRESOLVED
     if status == SOLVED:
         w.numbers.end_error = w.end_error(t0, h)
     return status
