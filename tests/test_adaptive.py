@@ -902,3 +902,12 @@ def test_a_potential_between_an_inductor_and_a_diode_that_opens_is_held_at_the_e
     assert found.success
     # Twice what is allowed: rtol times the size in the run, or twenty times the value where that is more.
     assert (np.abs(found.u[:, 0] - exact) <= 2e-8 * np.maximum(24.0, 20.0 * np.abs(exact))).all()
+
+
+def test_what_rounding_leaves_of_multipliers_is_not_sought_in_every_step_anew() -> None:
+    # At 1e-9 rounding in the forces of the joints, which grows like 1 / h, is above their tolerance.
+    def iterations(rtol: float) -> float:
+        stats = ds.solve("slider-crank", rtol=rtol, t_end=0.05).stats
+        return float(stats["newton"] / (stats["steps"] + stats["rejected"]))
+
+    assert iterations(1e-9) <= iterations(1e-8) + 1.0

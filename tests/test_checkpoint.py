@@ -78,6 +78,7 @@ RADAU: list[tuple[str, dict[str, Any]]] = [
     ("nand-gate", {"rtol": 1e-4, "t_end": 30.0}),
     ("charge-pump", {"rtol": 1e-4, "t_end": 4e-7}),
     ("discontinuous", {"rtol": 1e-7}),
+    ("slider-crank", {"rtol": 1e-9, "t_end": 0.05}),  # remembers the rounding of multipliers
     ("wscc9", {"rtol": 1e-5}),
     ("slider-crank-2d", {"rtol": 1e-7}),  # simplified, and without start values of forces
     ("transmission-line", {"rtol": 1e-5, "t_end": 2.0}),
