@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import subprocess
 import sys
 from itertools import product
+from pathlib import Path
 from typing import Any, ClassVar
 
 import dill
 import numpy as np
 import pytest
 from helpers.pairs import covering_pairs
+from numba import types
 from pySDC.core.hooks import Hooks
 from pySDC.core.step import Step
 
 import dae_sdc as ds
+from dae_sdc.compiled import machine_newton
+from dae_sdc.dae import compiling
 from dae_sdc.dae.declaration import LINEAR_SOLVERS
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -321,3 +326,31 @@ assert "numba" not in sys.modules
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_function_that_two_others_call_is_compiled_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    lowered, run_pass = list[str](), compiling._LinkedLowering.run_pass
+
+    def counted(self: Any, state: Any) -> bool:
+        lowered.append(state.func_id.func_name)
+        return bool(run_pass(self, state))
+
+    monkeypatch.setattr(compiling._LinkedLowering, "run_pass", counted)
+
+    @compiling.within_compiled
+    def doubled(x: Any) -> Any:
+        return 2.0 * x
+
+    @compiling.register_jitable(**compiling.INNER | machine_newton.RARE)  # with other options
+    def rarely(x: Any) -> Any:
+        return doubled(x) - 1.0
+
+    def both(x: Any) -> Any:
+        return doubled(x) + rarely(x)
+
+    function = compiling.c_function(both, types.float64(types.float64))
+    assert ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(function.address)(1.5) == 5.0
+    assert sorted(lowered) == ["doubled", "rarely"]
