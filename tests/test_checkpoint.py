@@ -78,7 +78,6 @@ RADAU: list[tuple[str, dict[str, Any]]] = [
     ("nand-gate", {"rtol": 1e-4, "t_end": 30.0}),
     ("charge-pump", {"rtol": 1e-4, "t_end": 4e-7}),
     ("discontinuous", {"rtol": 1e-7}),
-    ("slider-crank", {"rtol": 1e-9, "t_end": 0.05}),  # remembers the rounding of multipliers
     ("wscc9", {"rtol": 1e-5}),
     ("slider-crank-2d", {"rtol": 1e-7}),  # simplified, and without start values of forces
     ("transmission-line", {"rtol": 1e-5, "t_end": 2.0}),
@@ -97,6 +96,14 @@ def test_a_resumed_run_to_a_tolerance_is_the_run_without_checkpoints(
     assert whole.t[2] < resumed.parameters["resumed_at"] < whole.t[-3]
     assert (whole.t == resumed.parameters["resumed_at"]).any()
     same(whole, resumed)
+
+
+def test_the_rounding_of_multipliers_goes_on_with_a_run(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"rtol": 1e-9, "t_end": 0.05}
+    whole = ds.solve("slider-crank", **settings)
+    often: dict[str, Any] = {"checkpoint": tmp_path / "run", "every": 50, **settings}
+    interrupted("slider-crank", attempts(whole) // 2, **often)
+    same(whole, ds.solve("slider-crank", resume=True, **often))
 
 
 def test_full_factors_of_sparse_matrices_are_made_again(

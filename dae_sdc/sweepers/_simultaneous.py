@@ -29,7 +29,7 @@ from dae_sdc.sweepers.tolerance import (
     TIME_PART_AT_INDEX_4,
 )
 
-KEPT_ROUNDING = 0.9  # Part of the rounding of multipliers in a step that the next one takes for its own.
+KEPT_ROUNDING = 0.9  # Part of the rounding of multipliers that the next step of the same size expects.
 # Error of the last stage, in units of that allowed to Newton's method, behind which no doubt remains.
 CERTAIN = 1e-3
 
@@ -1067,7 +1067,7 @@ def _weigh(a: Any, h: Any, known: Any, floor: Any) -> Any:
     write_weights(a, h, a.sizes, a.rtol if floor else 0.0)
     if a.amplifies != 0:  # of the steps before: iterations of this one would come to their rounding in vain
         for j in range(n):
-            doubles(a.rounding)[j] *= KEPT_ROUNDING
+            doubles(a.rounding)[j] *= KEPT_ROUNDING * min(1.0, a.step_before / h) ** exponents[j]
             out[j] = min(out[j], 1.0 / max(doubles(a.rounding)[j], TINY))
 
 
