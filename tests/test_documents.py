@@ -279,7 +279,7 @@ def test_the_readme_shows_a_newcomer_a_function_of_his_own_a_picture_and_how_to_
     assert "ds.solve(" in first and "ds.sweep(" in first
     told = " ".join(text.split())
     assert "`eval_f(u, du, t)`, the order of pySDC; functions take the time first" in told
-    assert "The first run on a machine compiles for some seconds" in told
+    assert "The first run on a machine compiles for half a minute or less" in told
     assert len(re.findall(r"\]\(docs/[^)]*\.md", text.partition("## Dependencies")[0])) <= 6
 
 
