@@ -226,3 +226,16 @@ def test_zeros_behind_a_singular_point_are_not_kept(monkeypatch: pytest.MonkeyPa
     require_equal(ahead, alone)
     for one, other in zip(ahead.events, alone.events, strict=True):
         np.testing.assert_array_equal(one.t, other.t)
+
+
+class Sooner(ds.DiscontinuousTestDAE):  # type: ignore[misc]
+    """The derivative stops at y = 10 in place of 50."""
+
+    def event(self, u: Any, t: float) -> float:
+        return 2.0 * float(u[0]) - 20.0
+
+
+def test_another_event_of_a_subclass_is_the_one_that_is_located() -> None:
+    found = ds.solve(Sooner, rtol=1e-8, u0=[np.cosh(1.0), np.sinh(1.0)])
+    assert found.switches[0].t == pytest.approx([np.arccosh(10.0)], abs=1e-7)
+    assert found.u[-1, 0] == pytest.approx(10.0, abs=1e-6)

@@ -827,7 +827,8 @@ class _Functions:
             return np.empty((len(t), 0))
         known: Any = P
         # Of a class that has other switches than its base, they are not those of the base at several states.
-        if "switches_at" in vars(next(base for base in type(P).__mro__ if "switches" in vars(base))):
+        owner = next(base for base in type(P).__mro__ if {"switches", "event"} & vars(base).keys())
+        if "switches_at" in vars(owner):
             values: Vector = known.switches_at(u, t)
             if np.isfinite(values).all():
                 return values
